@@ -16,6 +16,7 @@ from tests.bench import collection
 reader = collection.module("module_utils._watch.reader")
 gpu_errors = collection.module("module_utils._watch.gpu_errors")
 driver = collection.module("module_utils._machine.driver")
+clock = collection.module("module_utils._program.clock")
 xids = collection.module("module_utils._health.xids")
 verdict = collection.module("module_utils._health.verdict")
 label = collection.module("module_utils._health.label")
@@ -27,7 +28,7 @@ LIMIT_S = 30
 def child(tmp_path):
     home = tmp_path / "health"
     home.mkdir()
-    made = reader.Reader(str(home), {"nvml_path": None, "nvml_timeout": LIMIT_S}, lambda: None)
+    made = reader.Reader(str(home), {"nvml_path": None, "nvml_timeout": LIMIT_S}, lambda: None, clock.Clock())
     yield made
     made.end()
 

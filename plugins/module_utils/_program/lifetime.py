@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import signal
 import socket
 import sys
@@ -19,6 +18,7 @@ from typing import Sequence
 
 from .._printable import printable
 from .._replace import replace_json
+from .clock import Clock
 
 _LONGEST = 4000  # characters of a line; the journal splits lines after 48 KiB
 
@@ -26,7 +26,8 @@ _LONGEST = 4000  # characters of a line; the journal splits lines after 48 KiB
 class Lifetime:
     """The time until systemd ends the service. ``wait`` returns early when that happens."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or Clock()
         self.over = False
         self._wake: list[int] = []
 
@@ -43,7 +44,7 @@ class Lifetime:
         """Wait until a handle can be read, and return all such handles. Return [] after ``seconds``, or if the service has to end."""
         if self.over:
             return []
-        ready = select.select([*self._wake, *handles], [], [], max(0.0, seconds))[0]
+        ready = self._clock.wait(seconds, [*self._wake, *handles])
         return [handle for handle in ready if handle not in self._wake]
 
     def _end(self, *dummy: object) -> None:

@@ -9,11 +9,11 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import time
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from .._guard.admission import is_allowed
 from .._health.allocation_findings import Finding, as_lists, text_of
+from .._program.clock import Clock
 from .._program.lifetime import publish
 from . import process_owner
 from .allocation_comparison import Comparison, Held, Snapshot, Use, holdings
@@ -34,8 +34,9 @@ _OUTSIDE_SWARM = "container %s"
 class AllocationCheck:
     """Compares once a minute. ``query()`` returns what _gpu/processes reads, or None."""
 
-    def __init__(self, settings: Mapping[str, Any], query: Callable[[], Sequence[Mapping[str, Any]] | None]) -> None:
+    def __init__(self, settings: Mapping[str, Any], query: Callable[[], Sequence[Mapping[str, Any]] | None], clock: Clock) -> None:
         self._query = query
+        self._clock = clock
         self._allow = settings.get("isolation_allow") or ()
         self._containers = Containers(settings.get("data_root") or DATA_ROOT)
         self._users = process_owner.Users()
@@ -54,7 +55,7 @@ class AllocationCheck:
         return ""
 
     def _compare(self, readable: bool, written: Written) -> None:
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if self._compared is not None and now - self._compared < (EVERY_S if self._comparison.settled else CONFIRM_S):
             return
         self._compared = now
@@ -67,7 +68,7 @@ class AllocationCheck:
         except OSError:  # dockerd is not installed any more, or its data moved, which the next run records
             self._publish([])
             return
-        self._publish(self._comparison.compare(self._snapshot(cards, running, written), now, int(time.time())))
+        self._publish(self._comparison.compare(self._snapshot(cards, running, written), now, int(self._clock.time())))
 
     def _snapshot(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container], written: Written) -> Snapshot:
         # A container that may see all cards holds none, whatever its service reserves.

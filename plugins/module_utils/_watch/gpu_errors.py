@@ -19,7 +19,7 @@ from .._health.label import OK
 from .._replace import replace_json
 from .written import stamp
 
-LOG = "/dev/kmsg"
+LOG = "dev/kmsg"
 _RECORD = 8192  # bytes: the kernel refuses to write a record into a smaller buffer
 
 
@@ -86,12 +86,12 @@ class Events:
 
 
 class Log:
-    """Reads the kernel's log, starting now."""
+    """Reads the kernel's log, starting now. ``root`` is the machine's root directory."""
 
-    def __init__(self, path: str = LOG) -> None:
+    def __init__(self, root: str = "/") -> None:
         self._handle: int | None = None
         with contextlib.suppress(OSError):  # a container has no kernel log
-            self._handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            self._handle = os.open(os.path.join(root, LOG), os.O_RDONLY | os.O_NONBLOCK)
             os.lseek(self._handle, 0, os.SEEK_END)
 
     def handles(self) -> list[int]:

@@ -23,6 +23,7 @@ from .._errors import GpuSwarmError
 from .._gpu.cards import card_of
 from .._health import xids
 from .._health.verdict import BINDING, DRIVER, HANG, LIBRARY, MISMATCH, SLOW, SLOW_S
+from .._program.clock import Clock
 
 # A driver with started cards answers at once. If it answered before and then needs longer than HANG_S seconds, it hangs. A higher nvml_timeout than
 # TIMEOUT_S raises this limit by the same amount.
@@ -39,9 +40,10 @@ _DRIVER_GONE = {"error": DRIVER, "text": "the process that reads NVML ended", "g
 class Reader:
     """Reads the GPUs in a child. ``alive()`` is called while it waits."""
 
-    def __init__(self, home: str, settings: Mapping[str, Any], alive: Callable[[], None]) -> None:
+    def __init__(self, home: str, settings: Mapping[str, Any], alive: Callable[[], None], clock: Clock) -> None:
         self._settings = settings
         self._alive = alive
+        self._clock = clock
         self._lock = os.path.join(home, "reader.lock")
         self._state = os.path.dirname(home)
         self._child: int | None = None
@@ -71,7 +73,7 @@ class Reader:
         if self._child is None:
             return dict(_DRIVER_GONE)
         limit_s = self._limit_s()
-        if time.monotonic() - self._sent < limit_s or (patient and not self._is_warm):
+        if self._clock.monotonic() - self._sent < limit_s or (patient and not self._is_warm):
             return {"error": SLOW, "text": "NVML has given no answer for %d s" % SLOW_S, "gpus": []}
         self._waited_s = limit_s
         self._give_up()
@@ -105,9 +107,9 @@ class Reader:
         with _kept_pending(signal.SIGCHLD):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._child, signal.SIGKILL)
-            deadline = time.monotonic() + _END_S
-            while not self._reap() and time.monotonic() < deadline:
-                signal.sigtimedwait({signal.SIGCHLD}, max(0.0, deadline - time.monotonic()))
+            deadline = self._clock.monotonic() + _END_S
+            while not self._reap() and self._clock.monotonic() < deadline:
+                signal.sigtimedwait({signal.SIGCHLD}, max(0.0, deadline - self._clock.monotonic()))
 
     # -- parts -------------------------------------------------------------------------------------------------
 
@@ -143,10 +145,10 @@ class Reader:
             while True:
                 if self._pending is None:
                     os.write(self._pipes[0], request)
-                    self._pending, self._sent = request, time.monotonic()
+                    self._pending, self._sent = request, self._clock.monotonic()
                 if not self._await_answer():
                     return None
-                answer, late = self._answers.pop(0), time.monotonic() - self._sent > SLOW_S and self._is_warm
+                answer, late = self._answers.pop(0), self._clock.monotonic() - self._sent > SLOW_S and self._is_warm
                 answered, self._pending = self._pending, None
                 if answered == request:
                     return {**answer, "slow": True} if late else answer
@@ -159,8 +161,8 @@ class Reader:
         deadline = self._sent + min(SLOW_S, self._limit_s())
         while not self._answers:
             self._alive()
-            remaining_s = max(0.0, deadline - time.monotonic())
-            if select.select([self._pipes[1]], [], [], min(_SLICE_S, remaining_s))[0]:
+            remaining_s = max(0.0, deadline - self._clock.monotonic())
+            if self._clock.wait(min(_SLICE_S, remaining_s), [self._pipes[1]]):
                 if not self._take():
                     raise BrokenPipeError
             elif not remaining_s:

@@ -9,7 +9,6 @@ Private to this collection: no stability is promised to others.
 
 from __future__ import annotations
 
-import time
 from typing import Any, Callable, Mapping, Sequence
 
 from .. import _bounded
@@ -19,6 +18,7 @@ from .._dockerd.engine import SBIN
 from .._files import Snapshot
 from .._machine import toolkit
 from .._node import trial
+from .._program.clock import Clock
 
 EVERY_S = 60  # how often files are checked and a failed trial is repeated
 LIMIT_S = 30  # for each command; enough, because NVML has just answered
@@ -32,8 +32,9 @@ def _run(argv: Sequence[str]) -> tuple[int, str, str]:
 class Toolkit:
     """The toolkit of one node. ``last_trial`` is for the next run: the digest of the files at the last trial, and its result."""
 
-    def __init__(self, settings: Mapping[str, Any], run: Run = _run) -> None:
+    def __init__(self, settings: Mapping[str, Any], clock: Clock, run: Run = _run) -> None:
         self._settings = settings
+        self._clock = clock
         self._run = run
         self._looked: float | None = None
         self.last_trial: dict[str, str | None] = {"inputs": None, "problem": None}
@@ -42,7 +43,7 @@ class Toolkit:
         """Return why no container gets a GPU, in words, or None. ``uuids`` are those that the node advertises."""
         if checks.NO_CONTAINER in (self._settings.get("accept_risks") or ()) or not uuids:
             return None
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if self._looked is None or now - self._looked >= EVERY_S:
             before = self.last_trial["problem"]
             self._look(uuids)

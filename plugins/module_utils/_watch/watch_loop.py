@@ -14,7 +14,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from typing import Any, Mapping, Sequence
 
 from .._gpu.cards import match_records
@@ -22,6 +21,8 @@ from .._health import pace, verdict, xids
 from .._health.label import FAULT, KEY, OK, Label, format_label, parse_label
 from .._machine import driver, uvm
 from .._node.card_record import CardRecord
+from .._node.watcher_state import STATUS
+from .._program.clock import Clock
 from .._program.lifetime import Lifetime, notify, publish, say
 from .allocation_check import AllocationCheck
 from .gpu_errors import Events, Log
@@ -30,7 +31,6 @@ from .starts import Starts
 from .toolkit_retry import Toolkit
 from .written import Written, stamp
 
-STATUS = "/run/gpu-swarm/health.json"
 # After a boot, the driver may still be loading and MIG devices may still be created.
 GRACE_S = verdict.GRACE_S
 RENEW_S = 60  # while there is a fault, how often the reading child is replaced
@@ -42,18 +42,20 @@ REPORT_LIMIT_S = 120
 
 
 class Service:
-    """The service of one node."""
+    """The service of one node. ``home`` is its directory, ``root`` the machine's root directory."""
 
-    def __init__(self, home: str, settings: Mapping[str, Any]) -> None:
+    def __init__(self, home: str, settings: Mapping[str, Any], root: str = "/", clock: Clock | None = None) -> None:
         self._home = home
         self._settings = settings
-        self._events, self._log = Events(home), Log()
+        self._root = root
+        self._clock = clock or Clock()
+        self._events, self._log = Events(home), Log(root)
         self._errors: list[xids.Event] = []  # errors since the last inspection
-        self._reader = Reader(home, settings, _alive)
+        self._reader = Reader(home, settings, _alive, self._clock)
         self._written = Written(home, settings)
         self._starts = Starts(home, settings)
-        self._allocation_check = AllocationCheck(settings, self._reader.processes)
-        self._toolkit = Toolkit(settings)
+        self._allocation_check = AllocationCheck(settings, self._reader.processes, self._clock)
+        self._toolkit = Toolkit(settings, self._clock)
         self._settled = pace.Settled()
         self._shown: Label | None = None
         self._wanted: Label | None = None
@@ -68,10 +70,10 @@ class Service:
         self._card_records = self._cards.read()
         self._answered: set[str] = set()  # the cards and devices that have been read so far
         self._driver: object = None
-        self._renewed = time.monotonic()
+        self._renewed = self._clock.monotonic()
         self._status: dict[str, Any] | None = None
         self._unpublished = self._unrecorded = ""
-        self._lifetime = Lifetime()
+        self._lifetime = Lifetime(self._clock)
         self._lock: int | None = None
 
     def run(self) -> None:
@@ -82,17 +84,24 @@ class Service:
         if standing:
             say(standing)
         while not self._lifetime.over:
-            self._inspect()
-            _alive()
-            self._rest()
+            self.step()
+        self.end()
+
+    def step(self) -> None:
+        """Inspect the node once, then wait until the next inspection is due."""
+        self._inspect()
+        _alive()
+        self._rest()
+
+    def end(self) -> None:
         self._reader.end()
 
     def _rest(self) -> None:
         """Wait until the next inspection is due or a card has an error that counts. Errors of applications and other lines of the kernel's log do
         not count, because there may be thousands."""
-        end = time.monotonic() + (pace.CONFIRM_S if self._reader.waits() else self._settled.wait_s)
-        while not self._lifetime.over and time.monotonic() < end:
-            self._lifetime.wait(end - time.monotonic(), self._log.handles() + self._reader.handles())
+        end = self._clock.monotonic() + (pace.CONFIRM_S if self._reader.waits() else self._settled.wait_s)
+        while not self._lifetime.over and self._clock.monotonic() < end:
+            self._lifetime.wait(end - self._clock.monotonic(), self._log.handles() + self._reader.handles())
             errors = self._new_errors()
             self._errors += errors
             if any(map(self._counts, errors)):
@@ -113,7 +122,7 @@ class Service:
         self._read_label()
         reading = self._read()
         waits = reading["error"] == verdict.SLOW
-        if (waits or reading["error"] in verdict.NOT_LOADED) and _uptime() < GRACE_S:
+        if (waits or reading["error"] in verdict.NOT_LOADED) and self._uptime() < GRACE_S:
             return
         self._gpus = reading["gpus"] or self._gpus
         self._record_errors()
@@ -127,11 +136,11 @@ class Service:
         reading = self._with_last_uuids(reading, written.expected)
         assessed = verdict.assess_health(reading, written.expected, self._events.read())
         self._answered |= verdict.answering_uuids(reading)
-        if assessed.reason == verdict.LOST and assessed.card not in self._answered and _uptime() < GRACE_S:
+        if assessed.reason == verdict.LOST and assessed.card not in self._answered and self._uptime() < GRACE_S:
             return
         self._settled = pace.settle(self._settled, assessed, certain=reading["error"] == verdict.HANG and reading.get("slow", False))
         if self._settled.verdict:
-            label = pace.wanted_label(self._settled.verdict, self._wanted or self._shown, written.drift, time.time())
+            label = pace.wanted_label(self._settled.verdict, self._wanted or self._shown, written.drift, self._clock.time())
             self._wanted = label = verdict.with_card_place(label, self._card_records)._replace(model=self._model(written.expected))
             self._report(label)
             self._publish({"label": format_label(label), "blocked": self._blocked, "waits": self._waits, "reasons": _reasons(reading)})
@@ -174,12 +183,12 @@ class Service:
         mismatch = driver.find_mismatch(self._settings["nvml_path"])
         if mismatch:
             return {"error": verdict.MISMATCH, "text": mismatch, "gpus": []}
-        reading = self._reader.read(patient=_uptime() < GRACE_S)
+        reading = self._reader.read(patient=self._uptime() < GRACE_S)
         return reading if reading["error"] else {**reading, **self._problem_beyond_nvml(reading)}
 
     def _problem_beyond_nvml(self, reading: Mapping[str, Any]) -> dict[str, Any]:
         """Return what keeps tasks from the GPUs although NVML answers. If a card is lost or failed, the readings say more than the toolkit."""
-        device, expected = uvm.read_uvm(), self._written.expected
+        device, expected = uvm.read_uvm(self._root), self._written.expected
         problem = uvm.uvm_problem(device)
         if problem:
             return {"error": verdict.UVM, "text": problem}
@@ -189,11 +198,15 @@ class Service:
 
     def _renew(self) -> None:
         """Start a new child after a change of the driver, and regularly during a fault: new clients may see that the fault is over."""
-        now, signature = time.monotonic(), driver.read_signature(self._settings["nvml_path"])
+        now, signature = self._clock.monotonic(), driver.read_signature(self._settings["nvml_path"])
         is_due = self._is_faulty() and now - self._renewed > RENEW_S and not self._reader.waits()
         if signature != self._driver or is_due:
             self._reader.end()
             self._driver, self._renewed = signature, now
+
+    def _uptime(self) -> float:
+        with open(os.path.join(self._root, "proc/uptime"), encoding="ascii") as stream:
+            return float(stream.read().split()[0])
 
     def _read_label(self) -> None:
         """Read the label that was reported last, no matter who wrote it."""
@@ -205,7 +218,7 @@ class Service:
     # -- reports --------------------------------------------------------------------------------------
 
     def _report(self, label: Label) -> None:
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if label == self._shown:
             self._blocked = self._waits = None
         if now - self._tried < self._patience(label):
@@ -245,7 +258,7 @@ class Service:
         document["tried"] = self._toolkit.last_trial
         if document == self._status:
             return
-        before, self._unpublished = self._unpublished, publish(STATUS, document)
+        before, self._unpublished = self._unpublished, publish(os.path.join(self._root, STATUS), document)
         if not self._unpublished:
             self._status = document
         elif self._unpublished != before:
@@ -279,11 +292,6 @@ def _in_file(path: str) -> Label | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return parse_label(values[-1]) if values else None
-
-
-def _uptime() -> float:
-    with open("/proc/uptime", encoding="ascii") as stream:
-        return float(stream.read().split()[0])
 
 
 def _alive() -> None:

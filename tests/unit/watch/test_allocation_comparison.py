@@ -377,11 +377,10 @@ def sleeper():
 def keeper(tmp_path, monkeypatch):
     clock = Clock()
     monkeypatch.setattr(allocation_check, "PATH", str(tmp_path / "allocations.json"))
-    monkeypatch.setattr(allocation_check, "time", clock)
     (tmp_path / "docker" / "containers").mkdir(parents=True)
     cards = []
     settings = {"data_root": str(tmp_path / "docker"), "idle_after": 0, "isolation_allow": ["exporter", "label:monitors"]}
-    it = allocation_check.AllocationCheck(settings, lambda: cards[-1])
+    it = allocation_check.AllocationCheck(settings, lambda: cards[-1], clock)
 
     def compare(answer, readable=True):
         cards.append(answer)
@@ -468,7 +467,7 @@ def test_an_error_is_reported_once_and_ends_nothing(tmp_path, monkeypatch):
     def broken():
         raise ValueError("x")
 
-    it = allocation_check.AllocationCheck({}, broken)
+    it = allocation_check.AllocationCheck({}, broken, Clock())
     monkeypatch.setattr(allocation_check, "EVERY_S", 0)
     said = [it.compare(True, Written()) for _time in range(3)]
     assert said == ["processes cannot be compared with reservations: ValueError('x')", "", ""]

@@ -14,20 +14,39 @@ import nvml_lab
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import xids
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program.clock import Clock
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import reader
 
 GPU = {"uuid": "GPU-00000000-1111-2222-3333-444444444444", "pci": "00000000:C1:00.0", "state": "ok", "reasons": [], "action": None, "mig": []}
 WELL = {"error": None, "text": None, "gpus": [GPU]}
 
 
+class ShiftedClock(Clock):
+    """The reader's time. Tests move it forward, so no result depends on the speed of the machine."""
+
+    def __init__(self):
+        self.passed = 0.0
+
+    def monotonic(self):
+        return time.monotonic() + self.passed
+
+    def let_pass(self, seconds):
+        self.passed += seconds
+
+
 @pytest.fixture
-def made(tmp_path, monkeypatch):
+def clock():
+    return ShiftedClock()
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch, clock):
     """Make a reader whose child does this. The child's process number is the text of the reading."""
     readers = []
 
     def make(work, limit=5.0):
         monkeypatch.setattr(reader, "_reading", lambda settings, state, held: ({**work(), "text": str(os.getpid())}, True))
-        readers.append(reader.Reader(str(tmp_path), {"nvml_timeout": limit, "nvml_path": None}, lambda: None))
+        readers.append(reader.Reader(str(tmp_path), {"nvml_timeout": limit, "nvml_path": None}, lambda: None, clock))
         return readers[-1]
 
     yield make
@@ -77,28 +96,6 @@ class Driver:
         while self.hangs.exists():
             time.sleep(0.01)
         return WELL
-
-
-class Clock:
-    """The reader's time. Tests move it forward, so no result depends on the speed of the machine."""
-
-    def __init__(self):
-        self.passed = 0.0
-
-    def monotonic(self):
-        return time.monotonic() + self.passed
-
-    def let_pass(self, seconds):
-        self.passed += seconds
-
-    sleep = staticmethod(time.sleep)
-
-
-@pytest.fixture
-def clock(monkeypatch):
-    it = Clock()
-    monkeypatch.setattr(reader, "time", it)
-    return it
 
 
 @pytest.fixture
@@ -189,7 +186,7 @@ def test_hung_processes_are_reported_by_the_next_reading(made, driver, clock, mo
 @pytest.mark.parametrize(("timeout_s", "limit_s"), [(60, 20), (300, 260), (30, 20), (5, 5)])
 def test_nvml_has_a_time_limit(tmp_path, timeout_s, limit_s):
     """A user who sets more time than the default has a slow machine."""
-    it = reader.Reader(str(tmp_path), {"nvml_timeout": timeout_s, "nvml_path": None}, lambda: None)
+    it = reader.Reader(str(tmp_path), {"nvml_timeout": timeout_s, "nvml_path": None}, lambda: None, Clock())
     assert it._limit_s() == timeout_s
     it._is_warm = True
     assert it._limit_s() == limit_s
@@ -221,7 +218,7 @@ def machine(tmp_path, monkeypatch):
     path.write_text("[gpu 0-1]\nname = NVIDIA H100 80GB HBM3\ncompute = 9.0\nxid = 48\n")
     monkeypatch.setenv("GPU_LAB_NVML", str(path))
     (tmp_path / "health").mkdir()
-    it = reader.Reader(str(tmp_path / "health"), {"nvml_timeout": 20, "nvml_path": nvml_lab.library()}, lambda: None)
+    it = reader.Reader(str(tmp_path / "health"), {"nvml_timeout": 20, "nvml_path": nvml_lab.library()}, lambda: None, Clock())
     yield it, path
     it.end()
 

@@ -20,10 +20,12 @@ class Node:
     def __init__(self, home, monkeypatch):
         self.config, self.now, self.fails, self.version, self.calls = home / "config.toml", 0.0, False, "1.20.0", []
         self.config.write_text('[nvidia-container-runtime]\nmode = "auto"\n')
-        monkeypatch.setattr(toolkit_retry.time, "monotonic", lambda: self.now)
         for module in (trial, toolkit_retry.toolkit):
             monkeypatch.setattr(module.shutil, "which", lambda name, path: "/usr/bin/" + name)
-        self.it = toolkit_retry.Toolkit({"runtime_config": str(self.config), "nvml_path": None}, self.run)
+        self.it = toolkit_retry.Toolkit({"runtime_config": str(self.config), "nvml_path": None}, self, self.run)
+
+    def monotonic(self):
+        return self.now
 
     def run(self, argv):
         if argv[1:] == ["--version"]:

@@ -2,433 +2,291 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watcher's service: what it reports of what it reads, and when."""
+"""The watcher's service on a node: what it reports of what it reads, and when."""
 
 from __future__ import annotations
 
-import errno
+import fcntl
 import json
 import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
 
+import checkout
 import pytest
+from docker_daemon import Daemon
+from watcher_lab import KEY, OTHER, PCI, T4, UUID, XID_79, WatchedNode
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _replace
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace, xids
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.uvm import UvmState
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import gpu_errors, reader, watch_loop
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace, verdict
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import watch_loop
 
-UUID = "GPU-00000000-1111-2222-3333-444444444444"
-CARD = {"index": 0, "uuid": UUID, "name": "Tesla T4", "pci_bus_id": "00000000:C1:00.0", "serial": "1322", "slot": None, "mig": []}
-GPU = {"uuid": UUID, "pci": "00000000:C1:00.0", "state": "ok", "reasons": [], "action": None, "mig": [], "card": CARD}
-WELL = {"error": None, "text": None, "gpus": [GPU]}
-LOST = {"error": None, "text": None, "gpus": []}
-SETTINGS = {"nvml_path": "/none", "nvml_timeout": 60, "health_faults": [79], "health_ignored": [13], "health_report": "faults"}
-
-
-class Clock:
-    now = 1000.0
-
-    def monotonic(self):
-        return self.now
-
-    time = monotonic
-
-
-class Node:
-    """The service with readings, and with a channel, that a test sets."""
-
-    def __init__(self, home, monkeypatch):
-        self.clock, self.reading, self.blocked, self.waits, self.written, self.uptime = Clock(), WELL, None, None, [], 9999.0
-        self.status = home / "status.json"
-        monkeypatch.setattr(watch_loop, "STATUS", str(self.status))
-        monkeypatch.setattr(watch_loop, "time", self.clock)
-        monkeypatch.setattr(watch_loop, "_uptime", lambda: self.uptime)
-        self.uvm = UvmState(511, 511)
-        monkeypatch.setattr(watch_loop.uvm, "read_uvm", lambda: self.uvm)
-        monkeypatch.setattr(gpu_errors, "LOG", str(home / "none"))
-        (home / "health").mkdir()
-        daemon = home / "daemon.json"
-        daemon.write_text('{"labels": ["fleet.gpu-swarm.health=ok"]}')
-        settings = {**SETTINGS, "daemon_config": str(daemon), "runtime_config": str(home / "config.toml")}
-        entry = {"written": None, "ours": {"resources": [f"NVIDIA-GPU={UUID}"]}}
-        (home / "record.json").write_text(json.dumps({"files": {"another": entry}}))
-        self.it = watch_loop.Service(str(home / "health"), settings)
-        self.it._written.read = lambda: self.it._written
-        self.it._written.expected = [UUID]
-        self.it._starts.look = lambda noted: None
-        self.it._reader.read = lambda patient: self.reading
-        self.errors = []
-        self.it._reader.events = lambda: [self.errors.pop() for _one in list(self.errors)]
-        self.it._write = self.write
-        self.toolkit, self.tried = None, []
-        self.it._toolkit.problem = lambda uuids: self.tried.append(uuids) or self.toolkit
-
-    def write(self, label):
-        self.written.append(label)
-        return {"blocked": self.blocked, "waits": self.waits}
-
-    def inspect(self, times=1):
-        for _time in range(times):
-            self.it._inspect()
-            self.clock.now += self.it._settled.wait_s
-        return self.written
+L4 = f"[gpu 1]\nname = NVIDIA L4\nuuid = {OTHER}\n"
+NO_GPU = ""
+NO_DRIVER = "init = driver-not-loaded\n"
+MISMATCH = "init = version-mismatch\n"
+FAILED = T4 + "fault = lost\n"
+LOST = f"fault {UUID} reason=lost"
+XID = f"fault {UUID} reason=xid xid=79"
+READING_S = verdict.SLOW_S  # how long a read waits for NVML at most
 
 
 @pytest.fixture
 def node(tmp_path, monkeypatch):
-    return Node(tmp_path, monkeypatch)
+    it = WatchedNode(tmp_path, monkeypatch)
+    yield it
+    it.close()
 
 
-def test_of_two_watchers_one_runs(node, monkeypatch):
-    """The second one is started by hand, say. What reads NVML for the first, and may outlast it, does not take its place."""
-    home = node.it._home
-    first = watch_loop.lock_node(home)
-    with pytest.raises(SystemExit, match="another watcher of the GPUs already runs on this node"):
-        node.it.run()
-    assert not node.status.exists()
-    monkeypatch.setattr(reader, "_reading", lambda *_given: (WELL, True))
-    reads = reader.Reader(home, SETTINGS, lambda: None)
-    assert reads.read() == WELL
-    try:
-        os.close(first)
-        os.close(watch_loop.lock_node(home))
-    finally:
-        reads.end()
+def faults(node):
+    """Return what was written, without what follows the reason."""
+    return [label.partition(" since=")[0] for label in node.written]
+
+
+# -- when a label is written ---------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_written_while_all_is_well(node):
-    assert node.inspect(100) == []
-    assert json.loads(node.status.read_text())["label"] == "ok"
-
-
-OF_T4 = {**WELL, "gpus": [{**WELL["gpus"][0], "model": "Tesla-T4"}]}
-
-
-def test_without_labels_of_the_node_the_model_is_reported_and_stays_when_a_card_is_lost(node):
-    node.it._settings["model"] = True
-    node.reading = OF_T4
-    assert node.inspect(100) == ["ok model=Tesla-T4"]
-    node.reading = LOST
-    node.inspect(3)
-    assert node.written[1].startswith(f"fault {UUID} reason=lost since=")
-    assert node.written[1].endswith(" model=Tesla-T4")
-    assert len(node.inspect(100)) == 2  # the same fault, since the same time
-
-
-def test_cards_of_two_models_stay_such_when_one_of_them_is_lost(node):
-    node.it._settings["model"], other = True, UUID[:-1] + "5"
-    node.it._written.expected = [UUID, other]
-    node.reading = {**OF_T4, "gpus": [*OF_T4["gpus"], {**OF_T4["gpus"][0], "uuid": other, "model": "NVIDIA-L4"}]}
-    assert node.inspect(3) == ["ok model=mixed"]
-    node.reading = OF_T4
-    node.inspect(3)
-    assert node.written[1].endswith(" model=mixed")
-
-
-def test_a_node_with_labels_reports_no_model(node):
-    node.reading = OF_T4
-    assert node.inspect(100) == []
+    assert node.step(10) == pace.CONFIRM_S + 9 * pace.POLL_S
+    assert node.written == []
+    assert node.status["label"] == "ok"
 
 
 def test_a_fault_is_written_after_two_reads_and_once(node):
-    node.inspect(3)
-    node.reading = LOST
-    assert node.inspect() == []
-    assert node.it._settled.wait_s == pace.CONFIRM_S
-    assert len(node.inspect(100)) == 1
-    assert node.written[0].startswith(f"fault {UUID} reason=lost since=")
-
-
-def test_a_card_that_is_lost_is_reported_with_where_it_is(node, tmp_path):
-    """As it was read before, by this service or by the one before it. Nothing is written for that while all is well."""
-    blank = {**GPU, "uuid": None, "pci": None, "state": "failed", "card": {**dict.fromkeys(CARD), "index": 0, "mig": []}}
-    node.inspect(3)
-    assert json.loads((tmp_path / "cards.json").read_text())["cards"] == [CARD]
-    node.reading = {**WELL, "gpus": [blank]}
-    node.inspect(3)
-    (label,) = node.written
-    assert label.startswith(f"fault {UUID} reason=lost since=")
-    assert label.endswith(" pci=00000000:C1:00.0 serial=1322")
-    assert json.loads((tmp_path / "cards.json").read_text())["cards"] == [CARD]
-    node.it._written.expected = []  # somebody has consented to do without it
-    node.inspect(100)
-    assert node.written[1:] == [f"warning {UUID} reason=failed since={node.it._wanted.since} pci=00000000:C1:00.0 serial=1322"]
-
-
-def test_what_takes_it_away_waits(node):
-    node.inspect(3)
-    node.reading = LOST
-    node.inspect(2)
-    node.reading = WELL
-    began = node.clock.now
-    while len(node.written) < 2:
-        node.inspect()
-    assert node.written[1] == "ok"
-    assert node.clock.now - began >= pace.CALM_S - pace.POLL_S
+    node.step(3)
+    node.set_nvml(NO_GPU)
+    assert node.step() == pace.CONFIRM_S
+    assert node.written == []
+    assert node.step() == pace.POLL_S
+    assert node.written == [f"{LOST} since=1024 pci={PCI} serial=1322"]
+    node.step(15)
+    assert len(node.written) == 1
 
 
 def test_a_single_read_that_differs_is_nothing(node):
-    node.inspect(3)
-    for reading in (LOST, WELL) * 20:
-        node.reading = reading
-        node.inspect()
+    node.step(3)
+    for text in (NO_GPU, T4) * 5:
+        node.set_nvml(text)
+        node.step()
     assert node.written == []
 
 
+def test_the_end_of_a_fault_waits_for_two_minutes(node):
+    node.step(3)
+    node.set_nvml(NO_GPU)
+    node.step(2)
+    reported = node.clock.now - pace.POLL_S
+    node.set_nvml(T4)
+    while len(node.written) < 2:
+        node.step()
+        assert node.clock.now < reported + 240
+    assert node.written[1] == "ok"
+    assert 120 <= node.clock.now - pace.POLL_S - reported < 120 + pace.POLL_S
+
+
+def test_a_fault_of_another_card_waits_for_one_minute(node):
+    node.advertise(UUID, OTHER)
+    node.write_daemon_json("ok")
+    node.set_nvml(T4 + L4)
+    node.step(3)
+    node.set_nvml(L4)
+    node.step(2)
+    reported = node.clock.now - pace.POLL_S
+    node.set_nvml(NO_GPU)
+    while len(node.written) < 2:
+        node.step()
+        assert node.clock.now < reported + 120
+    assert " cards=2 " in node.written[1]
+    assert 60 <= node.clock.now - pace.POLL_S - reported < 60 + pace.POLL_S
+
+
 def test_where_the_label_cannot_be_written_that_is_in_the_status_and_tried_again(node):
-    node.inspect(3)
-    node.reading, node.blocked = LOST, "somebody edits it"
-    node.inspect(4)
-    status = json.loads(node.status.read_text())
-    assert (status["blocked"], status["label"].split()[0]) == ("somebody edits it", "fault")
-    node.blocked = None
-    node.inspect(3)
-    assert json.loads(node.status.read_text())["blocked"] is None
+    node.step(3)
+    node.set_nvml(NO_GPU)
+    node.answer(blocked="somebody edits it")
+    node.step(2)
+    assert len(node.written) == 1
+    node.step(4)
+    assert len(node.written) == 3  # a fault is tried again after 20 s
+    assert (node.status["blocked"], node.status["label"].split()[0]) == ("somebody edits it", "fault")
+    node.answer()
+    node.step(3)
+    assert (node.status["blocked"], len(node.written)) == (None, 4)
+
+
+def test_a_label_that_is_no_fault_is_tried_again_after_a_minute(node):
+    node.write_daemon_json("unwatched")
+    node.answer(blocked="somebody edits it")
+    assert node.step(12) == pace.CONFIRM_S + 11 * pace.POLL_S
+    assert node.written == ["ok", "ok"]
 
 
 def test_what_waits_for_tasks_is_in_the_status_and_a_new_fault_does_not_wait_for_it(node):
-    node.inspect(3)
-    node.reading = LOST
-    node.inspect(2)
-    node.reading, node.waits = WELL, "tasks run here (train)"
-    node.inspect(50)
-    tries = node.written[1:]
-    assert (set(tries), len(tries)) == ({"ok"}, 2)  # each takes a process
-    assert json.loads(node.status.read_text())["waits"] == "tasks run here (train)"
-    node.reading, node.waits = {**WELL, "error": "driver", "gpus": []}, None
-    node.inspect(2)
-    assert node.written[-1].startswith("fault reason=driver")
-    assert json.loads(node.status.read_text())["waits"] is None
+    node.step(3)
+    node.set_nvml(NO_GPU)
+    node.step(2)
+    node.set_nvml(T4)
+    node.answer(waits="tasks run here (train)")
+    node.step(50)
+    assert node.written[1:] == ["ok", "ok"]  # each takes a process
+    assert node.status["waits"] == "tasks run here (train)"
+    node.set_nvml(NO_DRIVER)
+    node.answer()
+    node.step(2)
+    assert faults(node)[-1] == "fault reason=driver"
+    assert node.status["waits"] is None
 
 
-@pytest.mark.parametrize("fault", [LOST, {**LOST, "error": "hang"}, {**LOST, "error": "mismatch"}])
-def test_a_fault_that_comes_again_is_another_one_though_the_managers_never_saw_its_end(node, fault):
+@pytest.mark.parametrize(("text", "reason"), [(NO_GPU, "lost"), (None, "hang"), (MISMATCH, "mismatch")])
+def test_a_fault_that_comes_again_is_another_one_though_the_managers_never_saw_its_end(node, text, reason):
     """Its end waits for tasks that do not end, and whoever returned the node to service knows of the first one only."""
-    node.inspect(3)
-    node.reading = fault
-    node.inspect(2)
-    node.reading, node.waits = WELL, "tasks run here (train)"
-    node.inspect(50)
-    node.reading, node.waits = fault, None
-    node.inspect(20)
+    node.step(3)
+
+    def fail():
+        node.set_nvml(text) if text is not None else node.hang_nvml()
+        began = node.clock.now
+        while f"reason={reason}" not in node.status["label"]:
+            node.step()
+            assert node.clock.now < began + 60
+
+    fail()
+    node.mend_nvml()
+    node.answer(waits="tasks run here (train)")
+    node.step(15)
+    assert node.status["label"] == "ok"
+    node.answer()
+    fail()
+    node.step(15)
     first, again = (label for label in node.written if label.startswith("fault"))
     assert first.split(" since")[0] == again.split(" since")[0]
     assert first != again
     assert node.written[-1] == again
 
 
-def test_a_watcher_that_is_started_anew_goes_on_with_the_fault_that_it_finds(node, tmp_path):
-    (tmp_path / "daemon.json").write_text(json.dumps({"labels": [f"fleet.gpu-swarm.health=fault {UUID} reason=lost since=5"]}))
-    node.reading = LOST
-    assert node.inspect(20) == []
+def test_a_watcher_that_is_started_anew_goes_on_with_the_fault_that_it_finds(node):
+    node.write_daemon_json(f"{LOST} since=5")
+    node.set_nvml(NO_GPU)
+    node.start()
+    node.step(15)
+    assert node.written == []
 
 
-def test_an_error_that_the_driver_logs(node, tmp_path):
-    node.inspect(3)
-    node.it._log.lines = lambda: ["3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
-    node.inspect(2)
-    assert node.written[0].startswith(f"fault {UUID} reason=xid xid=79 since=")
+def test_a_label_that_somebody_else_put_there_is_written_anew(node):
+    node.step(3)
+    node.set_nvml(NO_GPU)
+    node.step(3)
+    node.write_daemon_json("ok", debug=True)
+    node.step()
+    assert faults(node) == [LOST, LOST]
+
+
+@pytest.mark.parametrize("broken", ["", "[]", '{"labels": 1}', '{"labels": [1]}', '{"labels": ["rack=r1"]}', None])
+def test_without_a_label_in_daemon_json_it_is_written_at_once(node, broken):
+    (node.state / "record.json").unlink()
+    node.daemon_config.unlink()
+    if broken is not None:
+        node.daemon_config.write_text(broken)
+    node.start()
+    node.step(2)
+    assert node.written == ["ok"]
+
+
+def test_files_that_somebody_changed_are_reported_and_again_once_they_are_as_before(node):
+    node.step(3)
+    node.resources = []
+    node.write_daemon_json("ok")
+    node.step(2)
+    (label,) = node.written
+    assert label.startswith("ok drift=")
+    node.advertise(UUID)
+    node.write_daemon_json(label)
+    node.step(13)
+    assert node.written == [label, "ok"]
+
+
+# -- the model and the place of a card -----------------------------------------------------------------------------------
+
+
+def test_without_labels_of_the_node_the_model_is_reported_and_stays_when_a_card_is_lost(node):
+    node.settings["model"] = True
+    node.start()
+    node.step(15)
+    assert node.written == ["ok model=Tesla-T4"]
+    node.set_nvml(NO_GPU)
+    node.step(15)
+    assert faults(node)[1:] == [LOST]  # the same fault, since the same time
+    assert node.written[1].endswith(" model=Tesla-T4")
+
+
+def test_cards_of_two_models_stay_such_when_one_of_them_is_lost(node):
+    node.settings["model"] = True
+    node.advertise(UUID, OTHER)
+    node.write_daemon_json("ok")
+    node.set_nvml(T4 + L4)
+    node.start()
+    node.step(3)
+    assert node.written == ["ok model=mixed"]
+    node.set_nvml(T4)
+    node.step(3)
+    assert node.written[1].endswith(" model=mixed")
+
+
+def test_a_card_that_is_lost_is_reported_with_where_it_is(node):
+    """As it was read before, by this service or by the one before it. Nothing is written for that while all is well."""
+    node.step(3)
+    record = node.state / "cards.json"
+    (card,) = json.loads(record.read_text())["cards"]
+    assert (card["uuid"], card["pci_bus_id"], card["serial"]) == (UUID, PCI, "1322")
+    node.set_nvml(FAILED)
+    node.start()
+    node.step(3)
+    (label,) = node.written
+    assert label.startswith(f"{LOST} since=")
+    assert label.endswith(f" pci={PCI} serial=1322")
+    assert json.loads(record.read_text())["cards"] == [card]
+    node.advertise()  # somebody has consented to do without it
+    node.write_daemon_json(label)
+    node.step(15)
+    (warning,) = node.written[1:]
+    assert warning.startswith(f"warning {UUID} reason=failed since=")
+    assert warning.endswith(f" pci={PCI} serial=1322")
+
+
+# -- errors that the driver logs -----------------------------------------------------------------------------------------
+
+
+def test_an_error_that_the_driver_logs(node):
+    node.step(3)
+    node.log(XID_79)
+    node.step(2)
+    assert faults(node) == [XID]
 
 
 def test_an_error_that_nvml_reports_and_the_log_too(node, capsys):
-    node.inspect(3)
-    lines = ["3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
-    node.it._log.lines = lambda: [lines.pop() for _one in list(lines)]
-    node.errors.append(xids.Event("0000:c1:00", 79, ""))
-    node.inspect(20)
-    assert [label.split(" since")[0] for label in node.written] == [f"fault {UUID} reason=xid xid=79"]
-    assert capsys.readouterr().out.count("XID 79") == 1
+    """It is one fault. The log says more, so its words are repeated."""
+    text, said = [T4], []
 
+    def fail():
+        text.append("xid = 79\n")
+        node.set_nvml("".join(text))
 
-def test_what_the_driver_requires_is_a_fault(node):
-    node.reading = {**WELL, "gpus": [{**WELL["gpus"][0], "state": "warning", "action": "gpu_reset"}]}
-    node.inspect(3)
-    assert node.written[0].startswith(f"fault {UUID} reason=reset since=")
-
-
-@pytest.mark.parametrize(("uptime", "writes"), [(20.0, 0), (900.0, 1)])
-def test_after_a_boot_the_driver_has_time_to_be_loaded(node, uptime, writes):
-    node.reading, node.uptime = {"error": "driver", "text": "NVML: Driver Not Loaded", "gpus": []}, uptime
-    assert len(node.inspect(5)) == writes
-
-
-@pytest.mark.parametrize(("uptime", "writes"), [(20.0, 0), (900.0, 1)])
-def test_cuda_needs_a_device_that_nvml_does_not_need(node, uptime, writes):
-    """After a reboot nvidia-smi works, and every task of CUDA fails. What makes the device has the time that a driver has to be loaded."""
-    node.inspect(3)
-    node.uvm, node.uptime = UvmState(None, 511), uptime
-    assert len(node.inspect(5)) == writes
-    if writes:
-        assert node.written[0].startswith("fault reason=uvm since=")
-        assert json.loads(node.status.read_text())["reasons"] == ["the device /dev/nvidia-uvm does not exist"]
-        node.uvm = UvmState(511, 511)
-        assert node.inspect(50)[-1] == "ok"
-
-
-def test_a_toolkit_that_gives_no_container_its_gpus_is_a_fault_with_its_words(node):
-    node.inspect(3)
-    node.toolkit = "'nvidia-ctk cdi list' does not list nvidia.com/gpu=GPU-1"
-    assert node.inspect(5)[0].startswith("fault reason=toolkit since=")
-    assert json.loads(node.status.read_text())["reasons"] == [node.toolkit]
-    assert node.tried[0] == [UUID]
-    node.toolkit = None
-    assert node.inspect(50)[-1] == "ok"
-
-
-@pytest.mark.parametrize("reading", [LOST, {**WELL, "error": "hang", "gpus": []}])
-def test_the_toolkit_is_not_tried_where_the_readings_say_more(node, reading):
-    node.inspect(3)
-    node.tried.clear()
-    node.reading = reading
-    node.inspect(5)
-    assert node.tried == []
-
-
-def test_what_keeps_the_driver_from_being_read_comes_before_the_device(node):
-    node.inspect(3)
-    node.uvm, node.reading = UvmState(None, None), {"error": "hang", "text": "NVML gave no answer within 60 s", "gpus": []}
-    assert node.inspect(3)[0].startswith("fault reason=hang")
-
-
-@pytest.mark.parametrize(("uptime", "seen", "writes"), [(20.0, False, 0), (20.0, True, 1), (900.0, False, 1)])
-def test_after_a_boot_mig_devices_have_time_to_be_made_and_a_card_that_was_there_is_lost(node, uptime, seen, writes):
-    node.uptime = uptime
-    if seen:
-        node.inspect(2)
-    node.reading = LOST
-    assert len(node.inspect(5)) == writes
-
-
-def test_while_a_fault_stands_the_reader_is_renewed_each_minute(node):
-    node.inspect(3)
-    ends = []
-    node.it._reader.end = lambda: ends.append(node.clock.now)
-    node.inspect(20)
-    assert ends == []
-    node.reading = LOST
-    node.inspect(20)
-    assert 2 <= len(ends) <= 4
-
-
-def test_a_full_run_and_a_full_disk_end_nothing_and_each_is_said_once(node, monkeypatch, capsys):
-    def full(path, mode="r", **more):
-        if "w" in mode:
-            raise OSError(errno.ENOSPC, "No space left on device", path)
-        return open(path, mode, **more)
-
-    node.inspect(3)
-    with monkeypatch.context() as patched:
-        patched.setattr(_replace, "open", full, raising=False)
-        lines = ["3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
-        node.it._log.lines = lambda: [lines.pop() for _one in list(lines)]
-        node.inspect(20)
-        assert [label.split(" since")[0] for label in node.written] == [f"fault {UUID} reason=xid xid=79"]
-        assert not node.status.exists()
-        assert capsys.readouterr().out.count("No space left on device") == 2
-    node.inspect(2)
-    assert json.loads(node.status.read_text())["label"].startswith(f"fault {UUID} reason=xid")
-    assert len(node.written) == 1
-    assert gpu_errors.Events(node.it._home).read()[0]["xid"] == 79
-
-
-SLOW = {"error": "slow", "text": "NVML has given no answer for 10 s", "gpus": []}
-HANGS = {"error": "hang", "text": "NVML gave no answer within 20 s", "gpus": [], "slow": True}
-
-
-def test_a_reading_that_takes_long_is_reported_and_one_that_takes_too_long_at_once(node):
-    node.inspect(3)
-    node.reading = SLOW
-    node.inspect(2)
-    assert [label.split(" since")[0] for label in node.written] == ["warning reason=slow"]
-    node.reading = HANGS
-    node.inspect()
-    assert node.written[-1].startswith("fault reason=hang since=")
-    assert json.loads(node.status.read_text())["reasons"] == ["NVML gave no answer within 20 s"]
-
-
-def test_one_that_another_watcher_holds_up_takes_two_readings(node):
-    """A child of the service before may still be about to end."""
-    node.inspect(3)
-    node.reading = {**HANGS, "slow": False}
-    assert node.inspect() == []
-    assert len(node.inspect()) == 1
-
-
-def test_a_fault_stands_while_nothing_is_known(node):
-    node.inspect(3)
-    node.reading = LOST
-    node.inspect(2)
-    for reading in (SLOW, LOST) * 20:
-        node.reading = reading
-        node.inspect(3)
-    assert len(node.written) == 1
-
-
-def test_an_error_that_the_driver_logs_while_it_does_not_answer(node):
-    """As when a card falls off the bus."""
-    node.inspect(3)
-    node.reading = SLOW
-    lines = ["3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."]
-    node.it._log.lines = lambda: [lines.pop() for _one in list(lines)]
-    node.inspect(2)
-    assert [label.split(" since")[0] for label in node.written] == [f"fault {UUID} reason=xid xid=79"]
-
-
-def test_a_driver_that_is_always_slow_is_a_warning_that_stays(node):
-    node.inspect(3)
-    for _minute in range(10):
-        for node.reading in (SLOW, {**WELL, "slow": True}):
-            node.inspect()
-    assert [label.split(" since")[0] for label in node.written] == ["warning reason=slow"]
-    node.reading = WELL
-    node.inspect(20)
-    assert node.written[-1] == "ok"
-
-
-def test_after_a_boot_a_driver_that_starts_its_cards_is_not_reported(node):
-    node.uptime, node.reading = 20.0, SLOW
-    assert node.inspect(20) == []
-    node.reading = WELL
-    assert node.inspect(3) == []
-
-
-def test_while_an_answer_is_to_come_it_is_looked_for_soon(node, monkeypatch):
-    waits = []
-
-    def wait(seconds, handles):
-        waits.append(seconds)
-        node.clock.now += 60
-        return handles
-
-    monkeypatch.setattr(node.it._lifetime, "wait", wait)
-    for is_to_come in (False, True):
-        monkeypatch.setattr(node.it._reader, "waits", lambda is_to_come=is_to_come: is_to_come)
-        node.it._rest()
-    assert waits == [pace.POLL_S, pace.CONFIRM_S]
-
-
-def test_reasons_are_in_the_status(node):
-    failed = {**WELL["gpus"][0], "state": "failed", "reasons": ["a memory row could not be remapped"]}
-    node.reading = {**WELL, "gpus": [failed]}
-    node.inspect(3)
-    assert json.loads(node.status.read_text())["reasons"] == [f"{UUID}: a memory row could not be remapped"]
-
-
-def test_a_label_that_somebody_else_put_there_is_written_anew(node, tmp_path):
-    node.inspect(3)
-    node.reading = LOST
-    node.inspect(3)
-    (tmp_path / "daemon.json").write_text('{"labels": ["fleet.gpu-swarm.health=ok"], "debug": true}')
-    node.inspect()
-    assert [label.split()[0] for label in node.written] == ["fault", "fault"]
-
-
-@pytest.mark.parametrize("broken", ["", "[]", '{"labels": 1}', '{"labels": [1]}', '{"labels": ["rack=r1"]}'])
-def test_a_file_without_a_label(tmp_path, broken):
-    path = tmp_path / "daemon.json"
-    path.write_text(broken)
-    assert watch_loop._in_file(str(path)) is None
-    assert watch_loop._in_file(str(tmp_path / "none")) is None
+    node.step(3)
+    node.clock.meanwhile = fail
+    assert node.step() == 0  # the error ends the wait
+    node.step(2)
+    assert faults(node) == [XID]
+    said.append(capsys.readouterr().out)
+    node.log(XID_79)
+    node.step(13)
+    said.append(capsys.readouterr().out)
+    node.clock.meanwhile = fail
+    node.step(2)
+    said.append(capsys.readouterr().out)
+    assert [output.count("XID 79") for output in said] == [1, 1, 0]
+    assert "fallen off the bus" in said[1]
+    assert faults(node) == [XID]
 
 
 @pytest.mark.parametrize(
@@ -440,16 +298,287 @@ def test_a_file_without_a_label(tmp_path, broken):
         ("3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 4711, a new one", True),
     ],
 )
-def test_only_an_error_of_the_driver_is_looked_at_before_its_time(node, monkeypatch, line, at_once):
-    waits = []
+def test_only_an_error_of_the_driver_is_looked_at_before_its_time(node, line, at_once):
+    node.step(2)
+    node.clock.meanwhile = lambda: node.log(line)
+    assert node.step() == (0 if at_once else pace.POLL_S)
 
-    def wait(seconds, handles):
-        waits.append(seconds)
-        node.clock.now += 1.0
-        return handles
 
-    monkeypatch.setattr(node.it._lifetime, "wait", wait)
-    node.inspect(2)
-    node.it._log.handles, node.it._log.lines = lambda: [0], lambda: [line]
-    node.it._rest()
-    assert len(waits) == (1 if at_once else pace.POLL_S)
+def test_an_error_that_the_driver_logs_while_it_does_not_answer(node):
+    """As when a card falls off the bus."""
+    node.step(3)
+    node.stop_nvml()
+    node.log(XID_79)
+    node.step(2)
+    assert faults(node) == [XID]
+
+
+def test_a_full_disk_ends_nothing_and_is_said_once_for_each_file(node, capsys):
+    node.step(3)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        node.log(XID_79)
+        node.step(15)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert faults(node) == [XID]
+    assert not node.status_file.exists()
+    said = capsys.readouterr().out
+    assert (said.count("File too large"), said.count(str(node.status_file)), said.count("events.json")) == (2, 1, 1)
+    node.step(2)
+    assert node.status["label"].startswith(XID)
+    assert len(node.written) == 1
+    assert json.loads((node.home / "events.json").read_text())["events"][0]["xid"] == 79
+
+
+# -- what is a fault -----------------------------------------------------------------------------------------------------
+
+
+def test_what_the_driver_requires_is_a_fault(node):
+    node.set_nvml(T4 + "recovery-action = gpu-reset\n")
+    node.step(2)
+    assert faults(node) == [f"fault {UUID} reason=reset"]
+
+
+def test_reasons_are_in_the_status(node):
+    node.set_nvml(T4 + "compute = 8.0\necc = on\nremapped-failure = yes\n")
+    node.step(2)
+    assert node.status["reasons"] == [f"{UUID}: a memory row could not be remapped: the card must be replaced"]
+
+
+@pytest.mark.parametrize(("uptime", "writes"), [(20, []), (900, ["fault reason=driver"])])
+def test_after_a_boot_the_driver_has_time_to_be_loaded(node, uptime, writes):
+    node.set_nvml(NO_DRIVER)
+    node.set_uptime(uptime)
+    node.step(5)
+    assert faults(node) == writes
+
+
+@pytest.mark.parametrize(("uptime", "writes"), [(20, []), (900, ["fault reason=uvm"])])
+def test_cuda_needs_a_device_that_nvml_does_not_need(node, uptime, writes):
+    """After a reboot nvidia-smi works, and every task of CUDA fails. What makes the device has the time that a driver has to be loaded."""
+    node.step(3)
+    node.set_uvm(has_device=False)
+    node.set_uptime(uptime)
+    node.step(5)
+    assert faults(node) == writes
+    if writes:
+        assert node.status["reasons"] == ["the device /dev/nvidia-uvm does not exist"]
+        node.set_uvm(has_device=True)
+        node.step(15)
+        assert node.written[-1] == "ok"
+
+
+def test_what_keeps_the_driver_from_being_read_comes_before_the_device(node):
+    node.step(3)
+    node.set_uvm(has_device=False)
+    node.set_nvml(NO_DRIVER)
+    node.step(2)
+    assert faults(node) == ["fault reason=driver"]
+
+
+@pytest.mark.parametrize(("uptime", "is_known", "writes"), [(20, False, []), (20, True, [LOST]), (900, False, [LOST])])
+def test_after_a_boot_mig_devices_have_time_to_be_made_and_a_card_that_was_there_is_lost(node, uptime, is_known, writes):
+    node.set_uptime(uptime)
+    if is_known:
+        node.step(2)
+    node.set_nvml(NO_GPU)
+    node.step(5)
+    assert faults(node) == writes
+
+
+def test_a_toolkit_that_gives_no_container_its_gpus_is_a_fault_with_its_words(node):
+    node.install_toolkit()
+    node.step(3)
+    assert node.tried() == 1
+    node.install_toolkit(works=False)
+    node.step(8)
+    assert faults(node) == ["fault reason=toolkit"]
+    (reason,) = node.status["reasons"]
+    assert reason.endswith("nvidia-container-cli info' ends with 1: load library failed")
+    node.install_toolkit()
+    node.step(15)
+    assert node.written[-1] == "ok"
+
+
+@pytest.mark.parametrize("text", [NO_GPU, FAILED, NO_DRIVER])
+def test_the_toolkit_is_not_tried_where_the_readings_say_more(node, text):
+    node.install_toolkit(works=False)
+    node.set_nvml(text)
+    node.step(8)
+    assert node.tried() == 0
+
+
+# -- a driver that answers late, or not ----------------------------------------------------------------------------------
+
+
+def test_a_reading_that_takes_long_is_reported_and_one_that_takes_too_long_at_once(node):
+    node.step(3)
+    node.hang_nvml()
+    asked = node.clock.now
+    assert node.step(2) == READING_S + 2 * pace.CONFIRM_S
+    assert faults(node) == ["warning reason=slow"]
+    while node.status["label"].startswith("warning"):
+        assert node.status["reasons"] == ["NVML has given no answer for 10 s"]
+        node.step()
+        assert node.clock.now < asked + 60
+    assert node.written[1:] == [f"fault reason=hang since={asked + 20:.0f}"]
+    assert node.status["reasons"] == ["NVML gave no answer within 20 s"]
+
+
+def test_one_that_another_watcher_holds_up_takes_two_readings(node):
+    """A child of the service before may still be about to end."""
+    with open(node.home / "reader.lock", "w", encoding="ascii") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        node.step()
+        assert node.written == []
+        node.step()
+        assert faults(node) == ["fault reason=hang"]
+
+
+def test_a_fault_stands_while_nothing_is_known(node):
+    node.step(3)
+    node.set_nvml(NO_GPU)
+    node.step(2)
+    for _time in range(5):
+        node.stop_nvml()
+        node.step(3)
+        node.go_on()
+        node.step(3)
+    assert faults(node) == [LOST]
+
+
+def test_a_driver_that_is_always_slow_is_a_warning_that_stays(node):
+    node.step(3)
+    for _time in range(6):
+        node.stop_nvml()
+        node.step()
+        node.go_on()
+        node.step()
+    assert faults(node) == ["warning reason=slow"]
+    node.step(15)
+    assert node.written[-1] == "ok"
+
+
+def test_after_a_boot_a_driver_that_starts_its_cards_is_not_reported(node):
+    node.set_uptime(20)
+    node.hang_nvml()
+    node.step(20)
+    assert not node.status_file.exists()
+    node.mend_nvml()
+    node.start()
+    node.step(3)
+    assert node.written == []
+
+
+def test_while_an_answer_is_to_come_it_is_looked_for_soon(node):
+    assert node.step(3) == pace.CONFIRM_S + 2 * pace.POLL_S
+    node.stop_nvml()
+    assert [node.step() for _time in range(3)] == [READING_S + pace.CONFIRM_S, pace.CONFIRM_S, pace.CONFIRM_S]
+
+
+def test_while_a_fault_stands_the_child_is_renewed_each_minute(node):
+    node.step()
+    first = node.child()
+    node.step(10)
+    assert node.child() == first
+    node.set_nvml(NO_GPU)
+    node.step(2)
+    renewed = [node.clock.now]
+    while len(renewed) < 3:
+        before = node.child()
+        node.step()
+        if node.child() != before:
+            renewed.append(node.clock.now)
+        assert node.clock.now < renewed[-1] + 120
+    assert renewed[2] - renewed[1] == 60 + pace.POLL_S
+
+
+# -- the whole program ---------------------------------------------------------------------------------------------------
+
+# The watcher of this checkout, with this test's root directory.
+PROGRAM = f"""
+import json, os, sys
+sys.path.insert(0, {checkout.SUPPORT!r})
+import checkout
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import commands
+if sys.argv[1] == "watch":
+    from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.watch_loop import Service
+    home = os.path.dirname(sys.argv[0])
+    Service(home, json.load(open(home + "/settings.json")), sys.argv[2]).run()
+else:
+    commands.main()
+"""
+SYSTEMCTL = f"""\
+#!/bin/sh
+case "$1" in
+    show) printf 'LoadState=loaded\\nActiveState=active\\nSubState=running\\nJob=0\\nNRestarts=0\\nMainPID={os.getpid()}\\n' ;;
+    kill) cp "$(dirname "$0")/../state/daemon.json" "$(dirname "$0")/../loaded.json" ;;
+    is-system-running) echo running ;;
+esac
+"""
+
+
+@pytest.fixture
+def program(node):
+    """The node with the whole program of the watcher."""
+    node.program.write_text(PROGRAM)
+    (node.home / "settings.json").write_text(json.dumps(node.settings))
+    node.write_program("bin/systemctl", SYSTEMCTL)
+    return [sys.executable, "-I", str(node.program)]
+
+
+def test_of_two_watchers_one_runs(node):
+    """The second one is started by hand, say. What reads NVML for the first, and may outlast it, does not take its place."""
+    first = watch_loop.lock_node(str(node.home))
+    with pytest.raises(SystemExit, match="another watcher of the GPUs already runs on this node"):
+        node.watchers[-1].run()
+    assert not node.status_file.exists()
+    node.step()
+    assert node.child()
+    os.close(first)
+    os.close(watch_loop.lock_node(str(node.home)))
+
+
+def test_the_managers_see_the_label_and_at_the_end_that_nobody_watches(node, program):
+    loaded = node.root / "loaded.json"
+    loaded.write_text(node.daemon_config.read_text())
+    node.record_daemon_json()
+    node.step(2)
+    daemon = Daemon(node.settings["docker_socket"])
+    daemon.answers = {
+        "/info": lambda: {"ServerVersion": "28.3.3", "Labels": json.loads(loaded.read_text())["labels"]},
+        "/containers/json": [],
+    }
+    try:
+        node.set_nvml(NO_GPU)
+        node.step(2)
+        label = f"{LOST} since=1014 pci={PCI} serial=1322"
+        assert json.loads(loaded.read_text())["labels"] == [KEY + label]
+        assert (node.status["label"], node.status["blocked"]) == (label, None)
+        stopped = subprocess.run([*program, "stopped"], capture_output=True, text=True, check=True)
+        assert json.loads(stopped.stdout) == {"waits": None, "blocked": None}
+        assert json.loads(loaded.read_text())["labels"] == [KEY + "unwatched"]
+    finally:
+        daemon.close()
+
+
+def test_systemd_ends_the_service_and_with_it_the_child(node, program):
+    node.write_daemon_json("warning reason=slow since=5")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(node.root / "notify"))
+        systemd.settimeout(60)
+        service = subprocess.Popen([*program, "watch", str(node.root)], env={**os.environ, "NOTIFY_SOCKET": str(node.root / "notify")})
+        try:
+            assert systemd.recv(100) == b"READY=1"
+            assert (node.status["label"], node.status["pid"]) == ("warning reason=slow since=5", service.pid)
+            assert systemd.recv(100) == b"WATCHDOG=1"  # while it waits for the child's first answer
+            assert node.child(service.pid)
+            service.send_signal(signal.SIGTERM)
+            assert service.wait(60) == 0
+            with open(node.home / "reader.lock", encoding="ascii") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the child has ended
+        finally:
+            service.kill()
+            service.wait()
