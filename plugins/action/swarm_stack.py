@@ -239,8 +239,8 @@ class ActionModule(ActionBase):
         """Describe what a failed deployment created. If the stack is new, remove these parts and nothing else."""
         try:
             after = self._read(compared={})
-            new_objects = deploy_verdict.new_objects(before["there"], after["there"])
-            removed = new_objects if not before["there"]["services"] else {}
+            new_objects = deploy_verdict.new_objects(before["objects"], after["objects"])
+            removed = new_objects if not before["objects"]["services"] else {}
             if removed:
                 self._read(remove=_ids(removed))
         except GpuSwarmError as problem:
@@ -289,7 +289,7 @@ class ActionModule(ActionBase):
         if self._task.check_mode:
             return {**result, "summary": conclusion.removal_check_sentence(subject, len(names))}
         self._deployed = bool(names)
-        self._read(remove=_ids(before["there"]) if names else {})  # {} removes only files that a killed run left
+        self._read(remove=_ids(before["objects"]) if names else {})  # {} removes only files that a killed run left
         ending = self._wait_until_ended()["ending"] if names or before["ending"] else []
         services = len(names) or (None if before["ending"] else 0)
         return {**result, "waiting": conclusion.allocations_of(ending), "summary": conclusion.removal_sentence(subject, services, ending)}

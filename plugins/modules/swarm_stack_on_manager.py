@@ -58,7 +58,7 @@ options:
     description:
       - Parts of the stack to check for conflicts with the swarm. C(networks) has the C(driver) and C(subnets) of each new network by its name.
         C(attached) has the names of external networks. C(contents) has digests of the C(configs) and C(secrets) with a fixed name.
-      - Without this option, there is no such check, and RV(there) is empty.
+      - Without this option, there is no such check, and RV(objects) is empty.
     type: dict
     version_added: 0.3.0
   stack_file:
@@ -113,7 +113,8 @@ preflight:
   description:
     - An explanation of each of O(services) as in M(fleet.gpu_swarm.swarm_explain), together with all other services.
     - C(rivals) are other services of O(services) that may take its room if swarm places them first.
-    - C(stays) is true if all of its tasks already exist and stay.
+    - C(keeps_tasks) is true if all of its tasks already exist and stay.
+    - C(overlaps) is true if its old tasks run on until new ones do.
   returned: success
   type: list
   elements: dict
@@ -144,7 +145,7 @@ networks_taken:
   returned: success
   type: list
   elements: str
-not_there:
+missing_objects:
   description: Objects of O(external) that the swarm does not have, such as C(config NAME), C(network NAME) or C(secret NAME).
   returned: success
   type: list
@@ -158,7 +159,7 @@ unread:
   description: Why C(docker stack config) refuses O(stack_file). Empty if it accepts the file, or if this release of Docker does not have the command.
   returned: success
   type: str
-there:
+objects:
   description: The objects of the stack in the swarm, as names by kind of object and ID. Empty without O(compared).
   returned: success
   type: dict
@@ -187,7 +188,7 @@ import json
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._deployment import stack
-from ..module_utils._deployment.clashes import There, Wanted, clashes
+from ..module_utils._deployment.clashes import Existing, Wanted, clashes
 from ..module_utils._deployment.preflight import preflight
 from ..module_utils._dockerd.local_images import required
 from ..module_utils._errors import GpuSwarmError
@@ -229,17 +230,17 @@ def run(params, check_mode):
 
 def _change(manager, params):
     """Deploy and remove. Return whether there was anything to do. After an error, a part may be done."""
-    files = stack_directory.home(), params["stack"], params["docker_host"]
+    location = stack_directory.parent_directory(), params["stack"], params["docker_host"]
     try:
         if params["archive"]:
-            stack_command.deploy([stack_command.docker_path()], stack_directory.carry(*files, params["archive"]), params)
+            stack_command.deploy([stack_command.docker_path()], stack_directory.unpack(*location, params["archive"]), params)
         if params["remove"]:
-            stack_objects.remove(manager, params["remove"])
+            stack_objects.remove_objects(manager, params["remove"])
     except GpuSwarmError as exc:
         raise GpuSwarmError(exc.message, incomplete=True) from exc
     finally:
         if params["archive"] or params["remove"] is not None:
-            stack_directory.clear(*files)
+            stack_directory.remove(*location)
     return bool(params["archive"] or params["remove"])
 
 
@@ -249,7 +250,7 @@ def _keep(manager, params, kept, check_mode):
     if check_mode:
         return changed
     if changed:
-        stack_file.keep(manager, params["stack"], params["keep"])
+        stack_file.store_text(manager, params["stack"], params["keep"])
     return bool(stack_versions.remove_unused(manager, params["stack"])) or changed
 
 
@@ -260,7 +261,7 @@ def _read(manager, params):
     labelled = listed._replace(nodes=stack.with_labels(listed.nodes, params["labels"]))
     prediction = preflight(name, params["services"], labelled, PREFIX, params["prune"])
     explained = ledger(listed, PREFIX, [service["ID"] for service in own])["explained"] if own else []
-    kept = stack_file.kept(manager, name)
+    kept = stack_file.read_text(manager, name)
     networks = manager.networks() if params["compared"] or params["networks"] or params["external"].get("networks") else []
     return {
         "nodes": prediction["nodes"],
@@ -271,14 +272,18 @@ def _read(manager, params):
         "ending": still_allocated(stack.tasks_of(name, tasks), services, listed.nodes),
         "taken": stack.taken(name, [spec["Name"] for spec in params["services"]], services),
         "networks_taken": stack.networks_taken(name, params["networks"], networks),
-        "not_there": stack.not_there(params["external"], {**manager.names(), "networks": stack.of_swarm(networks)}) if params["external"] else [],
+        "missing_objects": _missing(manager, params["external"], networks),
         "clashes": _clashes(manager, params, listed, networks),
         "unread": _unread(params["stack_file"], kept),
-        "there": stack_objects.listed(manager, name) if params["compared"] is not None else {},
+        "objects": stack_objects.list_objects(manager, name) if params["compared"] is not None else {},
         "images": {image: required(manager.image_environment(image)) for image in params["images"]},
         "refused": _refused(manager, params["query"], params["logins"]),
         "kept": None if kept is None else kept.split("\n"),
     }
+
+
+def _missing(manager, external, networks):
+    return stack.missing_objects(external, {**manager.names(), "networks": stack.of_swarm(networks)}) if external else []
 
 
 def _unread(text, kept):
@@ -297,7 +302,7 @@ def _clashes(manager, params, listed, networks):
     wanted = Wanted(params["stack"], params["services"], params["prune"], compared.get("networks") or {}, compared.get("attached") or [], contents)
     configs = manager.configs_labelled() if "configs" in contents else []
     secrets = manager.secrets_labelled() if "secrets" in contents else []
-    return clashes(wanted, There(listed.nodes, listed.services, networks, configs, secrets, manager.node_id))
+    return clashes(wanted, Existing(listed.nodes, listed.services, networks, configs, secrets, manager.node_id))
 
 
 def _refused(manager, images, packed_logins):

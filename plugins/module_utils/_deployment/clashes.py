@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Conflicts between a stack and the existing swarm, which a manager would refuse (pure): ports, modes, networks, configs and secrets.
+"""Finds conflicts between a stack and its swarm because of which a manager would refuse the stack (pure).
 
-After checkPortConflicts, UpdateService and CreateService in swarmkit's manager/controlapi/service.go, and UpdateConfig and UpdateSecret beside it.
+The rules are those of checkPortConflicts, UpdateService and CreateService in swarmkit's manager/controlapi/service.go, and of UpdateConfig and
+UpdateSecret beside it.
 Private to this collection: no stability is promised to others.
 """
 
@@ -31,7 +32,8 @@ PortKey = Tuple[int, str]
 
 class Wanted(NamedTuple):
     """A stack to deploy. ``services`` are specifications of the API. ``networks`` are the networks that the stack creates, by name, each with
-    ``driver`` and ``subnets``. ``contents``: by ``configs`` or ``secrets``, then by name, the digests of contents with a fixed name."""
+    ``driver`` and ``subnets``. ``attached`` are the names of external networks. ``contents``: by ``configs`` or ``secrets``, then by name, the
+    digests of contents with a fixed name."""
 
     stack: str
     services: Sequence[Mapping[str, Any]]
@@ -41,7 +43,7 @@ class Wanted(NamedTuple):
     contents: Mapping[str, Mapping[str, str]]
 
 
-class There(NamedTuple):
+class Existing(NamedTuple):
     """The objects of the swarm, as the API lists them. ``manager`` is the node id of the manager that deploys."""
 
     nodes: Sequence[Mapping[str, Any]]
@@ -52,18 +54,18 @@ class There(NamedTuple):
     manager: str
 
 
-def clashes(wanted: Wanted, there: There) -> list[str]:
+def clashes(wanted: Wanted, existing: Existing) -> list[str]:
     """Return the text of each conflict, with its remedy; [] if there is none."""
-    checks = (jobs, modes, ports, ingress, plugins, subnets, contents)
-    return [words for check in checks for words in check(wanted, there)]
+    checks = (unsupported_jobs, changed_modes, taken_ports, ingress_conflicts, missing_drivers, taken_subnets, changed_contents)
+    return [text for check in checks for text in check(wanted, existing)]
 
 
 # -- services ------------------------------------------------------------------------------------------------------------------
 
 
-def jobs(wanted: Wanted, there: There) -> Iterator[str]:
-    """Jobs, if the manager's Docker cannot read them from a stack file (20.10)."""
-    node: Mapping[str, Any] = next((node for node in there.nodes if node["ID"] == there.manager), {})
+def unsupported_jobs(wanted: Wanted, existing: Existing) -> Iterator[str]:
+    """Yield a text for each job, if the manager's Docker cannot read jobs from a stack file (20.10)."""
+    node: Mapping[str, Any] = next((node for node in existing.nodes if node["ID"] == existing.manager), {})
     engine = node.get("Description", {}).get("Engine", {}).get("EngineVersion")
     version = parse_version(engine)
     for service in wanted.services:
@@ -81,62 +83,66 @@ def _mode(spec: Mapping[str, Any]) -> str:
     return name
 
 
-def modes(wanted: Wanted, there: There) -> Iterator[str]:
-    by_name = {service["Spec"]["Name"]: service for service in of_stack(wanted.stack, there.services)}
+def changed_modes(wanted: Wanted, existing: Existing) -> Iterator[str]:
+    """Yield a text for each service whose mode would change."""
+    by_name = {service["Spec"]["Name"]: service for service in of_stack(wanted.stack, existing.services)}
     for service in wanted.services:
         former = by_name.get(service["Name"])
         if former is None:
             continue
-        was, will = _mode(former["Spec"]), _mode(service)
-        if was != will:
+        old_mode, new_mode = _mode(former["Spec"]), _mode(service)
+        if old_mode != new_mode:
             yield (
                 "%s is %s, and the file says %s: swarm cannot change a service's mode. Remove it first, which ends its tasks ("
-                "'docker service rm %s'), or give the service another name." % (service["Name"], _words(was), _words(will), service["Name"])
+                "'docker service rm %s'), or give the service another name."
+                % (service["Name"], _compose_mode(old_mode), _compose_mode(new_mode), service["Name"])
             )
 
 
-def _words(mode: str) -> str:
+def _compose_mode(mode: str) -> str:
+    """Return a mode of the API as a Compose file writes it."""
     return {"ReplicatedJob": "replicated-job", "GlobalJob": "global-job"}.get(mode, mode.lower())
 
 
-def ports(wanted: Wanted, there: There) -> Iterator[str]:
-    """Ports that are taken. Only one service can publish a port for the whole swarm. Several services may publish the same host port on different
-    nodes.
+def taken_ports(wanted: Wanted, existing: Existing) -> Iterator[str]:
+    """Yield a text for each published port that another service already has.
 
-    Docker updates the services of a stack in any order. So if a port moves from one service to another, it may still be taken.
+    Only one service can publish a port for the whole swarm. Several services may publish the same host port, on different nodes. Docker updates the
+    services of a stack in any order. So if a port moves from one service to another, it may still be taken.
     """
     names = {service["Name"] for service in wanted.services}
-    own = {service["ID"] for service in of_stack(wanted.stack, there.services)}
-    gone = {service["ID"] for service in there.services if service["ID"] in own and service["Spec"]["Name"] not in names} if wanted.prune else set()
-    taken: dict[PortKey, list[tuple[str, str, bool]]] = {}
-    for service in there.services:
-        if service["ID"] not in gone:
-            for key, mode in _published(service):
-                taken.setdefault(key, []).append((service["Spec"]["Name"], mode, service["ID"] in own))
+    own = {service["ID"] for service in of_stack(wanted.stack, existing.services)}
+    pruned = {service["ID"] for service in existing.services if wanted.prune and service["ID"] in own and service["Spec"]["Name"] not in names}
+    owners: dict[PortKey, list[tuple[str, str, bool]]] = {}
+    for service in existing.services:
+        if service["ID"] not in pruned:
+            for key, mode in _all_ports(service):
+                owners.setdefault(key, []).append((service["Spec"]["Name"], mode, service["ID"] in own))
     for spec in wanted.services:
         for key, mode in sorted(set(_ports(spec.get("EndpointSpec")))):
-            other = next((one for one in taken.get(key, ()) if one[0] != spec["Name"] and INGRESS in (mode, one[1])), None)
-            if other is not None:
-                yield _port(spec["Name"], key, *other)
+            owner = next((owner for owner in owners.get(key, ()) if owner[0] != spec["Name"] and INGRESS in (mode, owner[1])), None)
+            if owner is not None:
+                yield _describe_port(spec["Name"], key, *owner)
 
 
-def _port(name: str, key: PortKey, other: str, mode: str, is_own: bool) -> str:
-    if is_own:
+def _describe_port(name: str, key: PortKey, owner: str, mode: str, in_stack: bool) -> str:
+    if in_stack:
         return (
             "%s publishes port %d/%s, which %s of this stack has now. Docker may deploy the new owner before the old one gives it up. "
-            "Deploy the stack once without that port, or write another number." % (name, *key, other)
+            "Deploy the stack once without this port, or use another number." % (name, *key, owner)
         )
     where = " on its nodes" if mode == HOST else ""
-    return "%s publishes port %d/%s, which the service %s has%s. Write another number, or remove that service." % (name, *key, other, where)
+    return "%s publishes port %d/%s, which the service %s has%s. Use another number, or remove that service." % (name, *key, owner, where)
 
 
-def _published(service: Mapping[str, Any]) -> Iterator[tuple[PortKey, str]]:
-    """The ports that the service specifies, and the ports that swarm chose for it."""
+def _all_ports(service: Mapping[str, Any]) -> Iterator[tuple[PortKey, str]]:
+    """Yield the ports that the service specifies, and the ports that swarm chose for it."""
     yield from _ports(service["Spec"].get("EndpointSpec"))
     yield from _ports(service.get("Endpoint"))
 
 
 def _ports(endpoint: Mapping[str, Any] | None) -> Iterator[tuple[PortKey, str]]:
+    """Yield ((number, protocol), mode) for each port with a number."""
     for port in (endpoint or {}).get("Ports") or []:
         if port.get("PublishedPort"):
             yield (port["PublishedPort"], port.get("Protocol") or "tcp"), port.get("PublishMode") or INGRESS
@@ -145,38 +151,40 @@ def _ports(endpoint: Mapping[str, Any] | None) -> Iterator[tuple[PortKey, str]]:
 # -- networks ------------------------------------------------------------------------------------------------------------------
 
 
-def ingress(wanted: Wanted, there: There) -> Iterator[str]:
-    found = [network for network in there.networks if network.get("Ingress")]
-    named = {network[key] for network in found for key in ("Name", "Id") if network.get(key)}
-    for name in sorted(named.intersection(wanted.attached)):
-        yield "The stack's network %s is the ingress network, which no service may join. Leave it out: a published port uses it by itself." % name
-    publishing = [spec["Name"] for spec in wanted.services if any(mode == INGRESS for _key, mode in _all_ports(spec))]
-    if publishing and not found:
+def ingress_conflicts(wanted: Wanted, existing: Existing) -> Iterator[str]:
+    """Yield a text for each attempt to join the ingress network, and one if a published port needs this network and it does not exist."""
+    ingress_networks = [network for network in existing.networks if network.get("Ingress")]
+    names = {network[key] for network in ingress_networks for key in ("Name", "Id") if network.get(key)}
+    for name in sorted(names.intersection(wanted.attached)):
         yield (
-            "%s publishes a port for the whole swarm, but the swarm has no ingress network. Make it with 'docker network create --ingress "
+            "The stack's network %s is the ingress network, which no service may join. Remove it from the Compose file: published ports use it "
+            "automatically." % name
+        )
+    publishing = [spec["Name"] for spec in wanted.services if _publishes_for_swarm(spec)]
+    if publishing and not ingress_networks:
+        yield (
+            "%s publishes a port for the whole swarm, but the swarm has no ingress network. Create it with 'docker network create --ingress "
             "--driver overlay ingress', or publish the port in mode: host." % publishing[0]
         )
 
 
-def _all_ports(spec: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    for port in (spec.get("EndpointSpec") or {}).get("Ports") or []:
-        yield port.get("PublishedPort") or 0, port.get("PublishMode") or INGRESS
+def _publishes_for_swarm(spec: Mapping[str, Any]) -> bool:
+    ports = (spec.get("EndpointSpec") or {}).get("Ports") or []
+    return any((port.get("PublishMode") or INGRESS) == INGRESS for port in ports)
 
 
-def plugins(wanted: Wanted, there: There) -> Iterator[str]:
-    """Network drivers that the managers do not have. The leader looks them up."""
-    leads = leader(there.nodes)
-    known = {name for plugin in (leads.get("Description", {}).get("Engine", {}).get("Plugins") or []) for name in _plugin(plugin) if leads}
-    for name, network in _new(wanted, there):
+def missing_drivers(wanted: Wanted, existing: Existing) -> Iterator[str]:
+    """Yield a text for each new network whose driver the leader does not have."""
+    plugins = leader(existing.nodes).get("Description", {}).get("Engine", {}).get("Plugins") or []
+    available = {name for plugin in plugins for name in _driver_names(plugin)}
+    for name, network in _new_networks(wanted, existing):
         driver = str(network.get("driver") or "")
-        if driver not in BUILT_IN and known and driver not in known:
-            yield "The network %s has the driver %s, which the managers do not have. Install that plugin there, or take the driver out." % (
-                name,
-                driver,
-            )
+        if driver not in BUILT_IN and available and driver not in available:
+            message = "The network %s has the driver %s, which the managers do not have. Install that plugin there, or remove the driver."
+            yield message % (name, driver)
 
 
-def _plugin(plugin: Mapping[str, Any]) -> Iterator[str]:
+def _driver_names(plugin: Mapping[str, Any]) -> Iterator[str]:
     if plugin.get("Type") == "Network":
         name = str(plugin.get("Name"))
         yield name
@@ -184,60 +192,66 @@ def _plugin(plugin: Mapping[str, Any]) -> Iterator[str]:
             yield name[: -len(":latest")]
 
 
-def subnets(wanted: Wanted, there: There) -> Iterator[str]:
-    """Overlapping subnets. Docker creates such a network, but swarm never allocates it, so its tasks stay in the state new."""
+def taken_subnets(wanted: Wanted, existing: Existing) -> Iterator[str]:
+    """Yield a text for each new subnet that overlaps with another one.
+
+    Docker creates such a network, but swarm never allocates it, so its tasks stay in the state new.
+    """
     taken = [
-        (one, network["Name"])
-        for network in there.networks
+        (subnet, network["Name"])
+        for network in existing.networks
         if network.get("Scope") == "swarm"
         for config in ((network.get("IPAM") or {}).get("Config") or [])
-        if (one := _network(config.get("Subnet")))
+        if (subnet := _parse_subnet(config.get("Subnet")))
     ]
-    for name, network in _new(wanted, there):
+    for name, network in _new_networks(wanted, existing):
         for text in network.get("subnets") or []:
-            mine = _network(text)
-            other = next((holder for one, holder in taken if mine and one.version == mine.version and one.overlaps(mine)), None)
-            if other is not None:
-                yield "The subnet %s of the network %s overlaps with that of the network %s. Write another one, or leave it to swarm." % (
-                    text,
-                    name,
-                    other,
+            new = _parse_subnet(text)
+            if not new:
+                continue
+            owner = next((owner for subnet, owner in taken if subnet.version == new.version and subnet.overlaps(new)), None)
+            if owner is not None:
+                message = (
+                    "The subnet %s of the network %s overlaps with that of the network %s. Use another one, or let swarm choose."
                 )
-            if mine:
-                taken.append((mine, name))
+                yield message % (text, name, owner)
+            taken.append((new, name))
 
 
-def _network(text: Any) -> Any:
+def _parse_subnet(text: Any) -> Any:
     try:
         return ip_network(str(text), strict=False)
     except ValueError:
         return None
 
 
-def _new(wanted: Wanted, there: There) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The networks of the stack that do not exist yet. Existing ones do not change."""
-    own = {network["Name"] for network in there.networks if (network.get("Labels") or {}).get(NAMESPACE) == wanted.stack}
+def _new_networks(wanted: Wanted, existing: Existing) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the networks of the stack that do not exist yet, by name. Docker does not change existing networks."""
+    own = {network["Name"] for network in existing.networks if (network.get("Labels") or {}).get(NAMESPACE) == wanted.stack}
     yield from ((name, wanted.networks[name]) for name in sorted(wanted.networks) if name not in own)
 
 
 # -- configs and secrets -------------------------------------------------------------------------------------------------------
 
 
-def contents(wanted: Wanted, there: There) -> Iterator[str]:
-    """Configs and secrets whose content would change. Docker can change only their labels. Nobody can read the content of a secret, so a label has
-    its digest."""
-    for kind, listed in (("configs", there.configs), ("secrets", there.secrets)):
-        by_name = {one["Spec"]["Name"]: one["Spec"] for one in listed}
+def changed_contents(wanted: Wanted, existing: Existing) -> Iterator[str]:
+    """Yield a text for each config and secret whose content would change. Docker can change only their labels.
+
+    The API does not return the content of a secret, so a label has its digest.
+    """
+    for kind, objects in (("configs", existing.configs), ("secrets", existing.secrets)):
+        by_name = {item["Spec"]["Name"]: item["Spec"] for item in objects}
         for name, digest in sorted((wanted.contents.get(kind) or {}).items()):
             former = by_name.get(name)
             if former is not None and _digest(former, digest) != digest:
                 yield (
-                    "The swarm has a %s %s with another content already, and Docker changes none. Remove its name: from the Compose file, and "
-                    "each content gets a name of its own; or write another name there." % (kind[:-1], name)
+                    "The swarm already has a %s %s with other content, and Docker cannot change it. Remove its name in the Compose file so that each "
+                    "content gets its own name, or use another name." % (kind[:-1], name)
                 )
 
 
 def _digest(spec: Mapping[str, Any], unknown: str) -> str:
+    """Return the digest of an existing config or secret, or ``unknown``."""
     if spec.get("Data"):
         return hashlib.sha256(base64.b64decode(spec["Data"])).hexdigest()
     return str((spec.get("Labels") or {}).get(CONTENT) or unknown)

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files of a stack on the machine that deploys it, for as long as 'docker stack deploy' reads them.
+"""Keeps the files of a stack on the machine that deploys it, while 'docker stack deploy' reads them.
 
-They contain secrets. So they are in memory (tmpfs) if possible, only this user can read them, and the next run removes those of a killed run.
+They contain secrets. So they are in memory (tmpfs) if possible, only this user can read them, and the next run removes the files of a killed run.
 Private to this collection: no stability is promised to others.
 """
 
@@ -24,21 +24,21 @@ from typing import Iterator
 from .._errors import GpuSwarmError
 
 FOLDER = "gpu-swarm-stacks"
-# Files of other stacks are abandoned after this time (seconds). No deployment takes that long.
+# After this time (seconds), files of other stacks count as abandoned. No deployment takes that long.
 ABANDONED_S = 3600
 
 
-def home() -> str:
-    """Return the parent of the directories. It is in memory for root only: systemd removes other users' memory when they log out."""
+def parent_directory() -> str:
+    """Return the parent of all stacks' directories. It is in memory for root only: systemd removes other users' memory when they log out."""
     user = os.geteuid()
     return os.path.join("/run", FOLDER) if user == 0 else os.path.join(tempfile.gettempdir(), "%s-%d" % (FOLDER, user))
 
 
-def carry(folder: str, stack: str, swarm: str, archive: str) -> str:
+def unpack(parent: str, stack: str, swarm: str, archive: str) -> str:
     """Unpack the zip file, which is in base64, and return its directory. ``swarm`` distinguishes swarms that one machine deploys to."""
-    _own(folder)
-    path = _path(folder, stack, swarm)
-    clear(folder, stack, swarm)
+    _make_private(parent)
+    path = _path(parent, stack, swarm)
+    remove(parent, stack, swarm)
     try:
         os.mkdir(path, 0o700)
         _unpack(base64.b64decode(archive), path)
@@ -48,41 +48,43 @@ def carry(folder: str, stack: str, swarm: str, archive: str) -> str:
     return path
 
 
-def clear(folder: str, stack: str, swarm: str) -> list[str]:
-    """Remove the files of this stack and abandoned files of others. Return the names of the directories."""
+def remove(parent: str, stack: str, swarm: str) -> list[str]:
+    """Remove the files of this stack and abandoned files of others. Return the names of the removed directories."""
     removed = []
-    for path in _directories(folder):
-        if path == _path(folder, stack, swarm) or time.time() - os.lstat(path).st_mtime > ABANDONED_S:
+    for path in _directories(parent):
+        if path == _path(parent, stack, swarm) or time.time() - os.lstat(path).st_mtime > ABANDONED_S:
             shutil.rmtree(path, ignore_errors=True)
             removed.append(os.path.basename(path))
     return sorted(removed)
 
 
-def _directories(folder: str) -> Iterator[str]:
-    if os.path.isdir(folder) and os.lstat(folder).st_uid == os.geteuid():
-        yield from (os.path.join(folder, name) for name in sorted(os.listdir(folder)))
+def _directories(parent: str) -> Iterator[str]:
+    if os.path.isdir(parent) and os.lstat(parent).st_uid == os.geteuid():
+        yield from (os.path.join(parent, name) for name in sorted(os.listdir(parent)))
 
 
-def _path(folder: str, stack: str, swarm: str) -> str:
-    return os.path.join(folder, "%s-%s" % (stack, hashlib.sha256(swarm.encode("utf-8")).hexdigest()[:8]))
+def _path(parent: str, stack: str, swarm: str) -> str:
+    return os.path.join(parent, "%s-%s" % (stack, hashlib.sha256(swarm.encode("utf-8")).hexdigest()[:8]))
 
 
-def _own(folder: str) -> None:
-    """Make the folder. If it exists, check that nobody else can read or write it."""
+def _make_private(directory: str) -> None:
+    """Create the directory. If it exists, check that nobody else can read or write it."""
     try:
-        os.mkdir(folder, 0o700)
+        os.mkdir(directory, 0o700)
     except FileExistsError:
-        found = os.lstat(folder)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            raise GpuSwarmError("%s is not a directory of this user's alone, and secrets would be written there. Remove it." % folder) from None
+        status = os.lstat(directory)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            raise GpuSwarmError(
+                "%s is not a directory that only this user can access, and secrets would be written there. Remove it." % directory
+            ) from None
     except OSError as exc:
-        raise GpuSwarmError("%s cannot be made: %s. Fix that." % (folder, exc.strerror or exc)) from exc
+        raise GpuSwarmError("%s cannot be created: %s. Fix that." % (directory, exc.strerror or exc)) from exc
 
 
 def _unpack(data: bytes, path: str) -> None:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         for name in archive.namelist():
-            place = os.path.join(path, *[part for part in name.split("/") if part not in ("", ".", "..")])
-            os.makedirs(os.path.dirname(place), 0o700, exist_ok=True)
-            with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
+            target = os.path.join(path, *[part for part in name.split("/") if part not in ("", ".", "..")])
+            os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+            with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as stream:
                 stream.write(archive.read(name))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The objects of a stack in its swarm, and their removal: all of them with the stack, or those that a failed deployment has made.
+"""Lists and removes the objects of a stack in its swarm: all of them with the stack, or those that a failed deployment has created.
 
 Private to this collection: no stability is promised to others.
 """
@@ -15,32 +15,32 @@ from typing import Any, Callable, Mapping, Sequence
 from .manager import Manager, SwarmError
 from .stack_file import NAMESPACE
 
-# The order of removal: a network is in use until the tasks of its services have ended.
+# In the order of removal: a network is in use until the tasks of its services have ended.
 KINDS = ("services", "configs", "secrets", "networks")
-LIMIT_S = 60.0
+LIMIT_S = 60.0  # how long to retry
 
 
-def listed(manager: Manager, stack: str) -> dict[str, dict[str, str]]:
-    """Return the names by kind and id."""
+def list_objects(manager: Manager, stack: str) -> dict[str, dict[str, str]]:
+    """Return the names of the stack's objects by kind and id."""
     label = "%s=%s" % (NAMESPACE, stack)
-    found = {
-        kind: {one["ID"]: one["Spec"]["Name"] for one in read(label)}
+    names = {
+        kind: {item["ID"]: item["Spec"]["Name"] for item in read(label)}
         for kind, read in (("services", manager.services_labelled), ("configs", manager.configs_labelled), ("secrets", manager.secrets_labelled))
     }
-    return {**found, "networks": {one["Id"]: one["Name"] for one in manager.networks_labelled(label)}}
+    return {**names, "networks": {network["Id"]: network["Name"] for network in manager.networks_labelled(label)}}
 
 
-def remove(manager: Manager, found: Mapping[str, Sequence[str]], clock: Callable[[], float] = time.monotonic, sleep: Any = time.sleep) -> None:
-    """Remove these ids by kind. Retry while something still uses them."""
-    until = clock() + LIMIT_S
+def remove_objects(manager: Manager, ids: Mapping[str, Sequence[str]], clock: Callable[[], float] = time.monotonic, sleep: Any = time.sleep) -> None:
+    """Remove the objects with these ids, which are by kind. Retry while something still uses an object."""
+    deadline = clock() + LIMIT_S
     removers: tuple[Callable[[str], None], ...] = (manager.remove_service, manager.remove_config, manager.remove_secret, manager.remove_network)
     for kind, remover in zip(KINDS, removers):
-        for one in found.get(kind) or ():
+        for object_id in ids.get(kind) or ():
             while True:
                 try:
-                    remover(one)
+                    remover(object_id)
                     break
                 except SwarmError:
-                    if clock() >= until:
+                    if clock() >= deadline:
                         raise
                     sleep(1.0)

@@ -17,31 +17,31 @@ from .stack_file import NAMESPACE
 
 
 def remove_unused(manager: Manager, stack: str) -> list[str]:
-    """Remove the versions of this stack that no service uses, now or after 'docker service rollback'. Return their names."""
-    used = set(references(manager.services()))
+    """Remove the versions of this stack that no service uses, even after 'docker service rollback'. Return their names."""
+    used = set(referenced_ids(manager.services()))
     removed = []
     kinds: Iterable[tuple[Callable[[str], list], Callable[[str], None]]] = (
         (manager.configs_labelled, manager.remove_config),
         (manager.secrets_labelled, manager.remove_secret),
     )
     for labelled, remove in kinds:
-        for one in labelled(VERSION_OF):
-            if (one["Spec"].get("Labels") or {}).get(NAMESPACE) != stack or one["ID"] in used:
+        for version in labelled(VERSION_OF):
+            if (version["Spec"].get("Labels") or {}).get(NAMESPACE) != stack or version["ID"] in used:
                 continue
             try:
-                remove(one["ID"])
+                remove(version["ID"])
             except SwarmError:  # a service that was just created uses it; a later deployment removes it
                 continue
-            removed.append(one["Spec"]["Name"])
+            removed.append(version["Spec"]["Name"])
     return sorted(removed)
 
 
-def references(services: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def referenced_ids(services: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yield the ids of configs and secrets in the services' current and previous specifications."""
     for service in services:
         for spec in (service["Spec"], service.get("PreviousSpec") or {}):
             container = (spec.get("TaskTemplate") or {}).get("ContainerSpec") or {}
-            yield from (one.get("ConfigID", "") for one in container.get("Configs") or [])
-            yield from (one.get("SecretID", "") for one in container.get("Secrets") or [])
+            yield from (reference.get("ConfigID", "") for reference in container.get("Configs") or [])
+            yield from (reference.get("SecretID", "") for reference in container.get("Secrets") or [])
             privileges = container.get("Privileges") or {}
             yield (privileges.get("CredentialSpec") or {}).get("Config") or ""

@@ -61,11 +61,11 @@ def check_answer(
             f"The networks {', '.join(taken)} exist already and do not belong to the stack {stack}. Another stack owns them, or a project of "
             f"'docker compose' on the manager. Give the stack another name, or remove the networks ('docker network rm'). {NOTHING}"
         )
-    if answer["not_there"]:
-        missing = answer["not_there"]
+    if answer["missing_objects"]:
+        missing = answer["missing_objects"]
         commands = " and ".join(f"'{command}'" for kind, command in CREATE_COMMANDS.items() if any(name.startswith(kind) for name in missing))
         errors.append(
-            f"The swarm has no {', no '.join(answer['not_there'])}, but the Compose file declares it as external. Create it with {commands}, "
+            f"The swarm has no {', no '.join(answer['missing_objects'])}, but the Compose file declares it as external. Create it with {commands}, "
             f"or correct its name. {NOTHING}"
         )
     errors += registries.refusal_errors(answer["refused"], access.logins, access.passed_on)

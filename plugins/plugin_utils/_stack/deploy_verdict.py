@@ -128,9 +128,9 @@ def _placement_line(hostnames: Mapping[str, str], check: Mapping[str, Any], spec
     names = [hostnames.get(node, node) for node in check["feasible"]]
     at_once = spec["UpdateConfig"]["Parallelism"]
     number = f"{at_once} at a time" if at_once else "all at once"
-    if check["beside"]:
+    if check["overlaps"]:
         return f"its tasks are replaced, {number}; a new one {_describe_nodes(names)}, and starts before the old one ends{_describe_rivals(check)}"
-    if check["stays"]:
+    if check["keeps_tasks"]:
         return f"its tasks are replaced, {number}" if spec["TaskTemplate"].get("ForceUpdate") else "its tasks stay where they are"
     return _describe_nodes(names) + _describe_rivals(check)
 

@@ -22,7 +22,7 @@ BUSY = {**FREE, "refused": [{"hostname": "g1", "tasks": TASKS}]}
 REFUSED = {"failed": True, "msg": "No node could ever run it.", "wrong": True}
 LOOK = {
     "nodes": [T4], "kinds": ["NVIDIA-GPU"], "preflight": [], "pending_now": [], "progress": [], "taken": [], "networks_taken": [], "images": {},
-    "not_there": [], "refused": [], "kept": None, "clashes": [], "unread": "",
+    "missing_objects": [], "refused": [], "kept": None, "clashes": [], "unread": "",
 }  # fmt: skip
 COMPOSE = 'services: {a: {image: i, x-gpu: {model: "*T4*"}}}'
 
@@ -94,6 +94,7 @@ def compose(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def stack(nodes: Any = None, checks: bool = False) -> tuple[dict[str, Any], list[str]]:
-    explained = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": ["n1"], "rivals": [], "stays": False, "beside": False}
+    explained = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": ["n1"], "rivals": [],
+                 "keeps_tasks": False, "overlaps": False}
     answer = {**LOOK, "preflight": [explained]}
     return run(StackAction, {"name": "s", "compose": "compose.yml"}, checks, swarm_nodes=nodes or FREE, swarm_stack_on_manager=answer)

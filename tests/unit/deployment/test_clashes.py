@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a manager would refuse of a stack because of what the swarm has already: one sentence for each, beforehand."""
+"""Conflicts between a stack and its swarm are found before the deployment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from swarm_api import node
 
-from plugins.module_utils._deployment.clashes import There, Wanted, clashes
+from plugins.module_utils._deployment.clashes import Existing, Wanted, clashes
 from plugins.module_utils._swarm.owned_labels import CONTENT
 
 NAMESPACE = "com.docker.stack.namespace"
@@ -36,13 +36,13 @@ def found(*services: dict[str, Any], swarm: Any = (), networks: Any = (INGRESS,)
     carried = {kind: more.pop(f"{kind}_there", []) for kind in ("configs", "secrets")}
     options = {"prune": False, "networks": {}, "attached": [], "contents": {}, **more}
     leads = node("m1", leader=True, engine=engine)
-    return clashes(Wanted("s", services, **options), There([leads], list(swarm), list(networks), carried["configs"], carried["secrets"], "m1"))
+    return clashes(Wanted("s", services, **options), Existing([leads], list(swarm), list(networks), carried["configs"], carried["secrets"], "m1"))
 
 
 @pytest.mark.parametrize(
     ("mine", "theirs", "words"),
     [
-        (port(80), port(80), "s_a publishes port 80/tcp, which the service other has. Write another number, or remove that service."),
+        (port(80), port(80), "s_a publishes port 80/tcp, which the service other has. Use another number, or remove that service."),
         (port(80, "host"), port(80), "s_a publishes port 80/tcp, which the service other has."),
         (port(80), port(80, "host"), "s_a publishes port 80/tcp, which the service other has on its nodes."),
         (port(80, "host"), port(80, "host"), None),  # on different nodes: the scheduler's matter
@@ -101,14 +101,14 @@ def test_the_driver_of_a_network_is_one_that_the_managers_have() -> None:
     for driver in ("weave", "weave:latest"):
         assert clashing_network({"driver": driver}, plugins=("overlay", "weave:latest")) == []
     (said,) = clashing_network({"driver": "none-such"})
-    assert said == "The network s_n has the driver none-such, which the managers do not have. Install that plugin there, or take the driver out."
+    assert said == "The network s_n has the driver none-such, which the managers do not have. Install that plugin there, or remove the driver."
 
 
 def clashing_network(options: dict[str, Any], *networks: dict[str, Any], plugins: Any = ("overlay",)) -> list[str]:
     leads = node("m1", leader=True)
     leads["Description"]["Engine"]["Plugins"] = [{"Type": "Network", "Name": name} for name in plugins]
     wanted = Wanted("s", [], False, {"s_n": options}, [], {})
-    return clashes(wanted, There([leads], [], list(networks), [], [], "m1"))
+    return clashes(wanted, Existing([leads], [], list(networks), [], [], "m1"))
 
 
 def overlay(name: str, subnet: str, stack: str = "", scope: str = "swarm") -> dict[str, Any]:
@@ -130,11 +130,11 @@ def test_another_content_under_one_name() -> None:
     same, other = (hashlib.sha256(text).hexdigest() for text in (b"x", b"y"))
     assert found(contents={"configs": {"settings": same, "new": other}}, configs_there=[config]) == []
     (said,) = found(contents={"configs": {"settings": other}}, configs_there=[config])
-    assert said.startswith("The swarm has a config settings with another content already, and Docker changes none.")
+    assert said.startswith("The swarm already has a config settings with other content, and Docker cannot change it.")
 
 
 def test_of_a_secret_its_label_has_the_digest() -> None:
     labelled, bare = ({"Spec": {"Name": "key", "Labels": labels}} for labels in ({CONTENT: "d1"}, {}))
     assert found(contents={"secrets": {"key": "d1"}}, secrets_there=[labelled]) == []
-    assert "a secret key with another content" in found(contents={"secrets": {"key": "d2"}}, secrets_there=[labelled])[0]
+    assert "a secret key with other content" in found(contents={"secrets": {"key": "d2"}}, secrets_there=[labelled])[0]
     assert found(contents={"secrets": {"key": "d2"}}, secrets_there=[bare]) == []  # it is not known

@@ -141,7 +141,7 @@ def test_beside_what_runs(before: Any, tasks: Any, after: Any, prune: bool, fit:
 
 
 @pytest.mark.parametrize(
-    ("before", "tasks", "after", "stays", "beside"),
+    ("before", "tasks", "after", "keeps_tasks", "overlaps"),
     [
         ([], [], spec("a"), False, False),
         ([], [], spec("a", 1, 0), False, False),
@@ -155,9 +155,9 @@ def test_beside_what_runs(before: Any, tasks: Any, after: Any, prune: bool, fit:
         ([spec("a")], [], {**spec("a", 2), **START_FIRST}, False, False),
     ],
 )  # fmt: skip
-def test_whether_its_tasks_stay_or_run_beside_the_new_ones(before: Any, tasks: Any, after: Any, stays: bool, beside: bool) -> None:
+def test_whether_its_tasks_stay_or_run_beside_the_new_ones(before: Any, tasks: Any, after: Any, keeps_tasks: bool, overlaps: bool) -> None:
     (found,) = preflight("s", [after], Listed(TWO_AND_ONE, tasks, deployed(*before), None), "gpu-swarm.")["explained"]
-    assert (found["stays"], found["beside"]) == (stays, beside)
+    assert (found["keeps_tasks"], found["overlaps"]) == (keeps_tasks, overlaps)
 
 
 def test_a_service_is_said_to_fit_wherever_it_could_be() -> None:

@@ -132,14 +132,14 @@ def test_a_hung_update_can_be_corrected() -> None:
     """A task that waits beside its own old task does not need room after a correction."""
     stuck = pending("t9", service="own", slot=1, reserves={KIND: 1}, desired="running")
     found = judged(spec(), spec(order="stop-first"), FULL, nodes(2, 2), [stuck])
-    assert (found["fits"], found["stays"], found["needed"]) == (True, True, 0)
+    assert (found["fits"], found["keeps_tasks"], found["needed"]) == (True, True, 0)
     # A task that replaces none still needs room.
     alone = dict(stuck, Slot=5)
     found = judged(spec(replicas=5), spec(replicas=5, order="stop-first"), FULL, nodes(2, 2), [alone])
     assert (found["fits"], found["needed"]) == (False, 1)
     everywhere = dict(pending("t9", service="own", slot=None, reserves={KIND: 1}), NodeID="n1")
     found = judged(spec(replicas=None), spec(replicas=None, order="stop-first"), ["n1", "n2"], nodes(1, 1), [everywhere])
-    assert (found["fits"], found["stays"]) == (True, True)
+    assert (found["fits"], found["keeps_tasks"]) == (True, True)
 
 
 def test_room_that_another_service_of_the_stack_takes_does_not_count() -> None:

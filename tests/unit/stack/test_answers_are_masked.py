@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_stack import Actio
 
 S = "s3cr3t-v4lue"
 COMPOSE = f"services: {{a: {{image: lab/task, environment: {{WHATEVER: {S}}}}}}}"
-FITS = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": [], "rivals": [], "stays": False, "beside": False}
+FITS = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": [], "rivals": [], "keeps_tasks": False, "overlaps": False}
 SAID = f'failed to create service s_a: Error response from daemon: rpc error: expanding env "WHATEVER={S}" of lab/task'
 ONE = {
     "service": "s_a", "id": "1", "specified": "x", "job": False, "wanted": 1, "running": 0, "complete": 0, "former": 0, "done": False, "over": True,
@@ -24,8 +24,8 @@ ONE = {
 PROGRESS = {**ONE, "failures": 1, "failed": f"starting container failed: {S}", "ended": ["t1"], "past": [], "digest": "", "tasks": []}
 ANSWER = {
     "nodes": [], "kinds": [], "preflight": [FITS], "pending_now": [], "progress": [], "taken": [], "networks_taken": [], "images": {},
-    "not_there": [], "refused": [], "kept": None, "clashes": [], "unread": "",
-    "there": {"services": {"1": "s_a"}},
+    "missing_objects": [], "refused": [], "kept": None, "clashes": [], "unread": "",
+    "objects": {"services": {"1": "s_a"}},
 }  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def document(text: str = COMPOSE) -> dict[str, Any]:
 def answer(**more: Any) -> dict[str, Any]:
     nodes = [node("n1", resources=named(A), labels=LABELS), node("n2", resources=named(B), labels={})]
     found = preflight("s", specifications(document(), "s"), Listed(nodes, [], [], None), "gpu-swarm.")
-    fixed = {"networks_taken": [], "not_there": [], "refused": [], "images": {PRIVATE: {}}, "progress": []}
+    fixed = {"networks_taken": [], "missing_objects": [], "refused": [], "images": {PRIVATE: {}}, "progress": []}
     return {"nodes": found["nodes"], "preflight": found["explained"], **fixed, **more}
 
 
@@ -137,9 +137,9 @@ def test_missing_external_configs_networks_and_secrets_are_reported() -> None:
     assert deploy_preconditions.query_options(document("services: {a: {image: i}}"), "s", access, False)["external"] == {}
     networks = on_swarm.of_swarm([{"Name": "n", "Id": "n1", "Scope": "local"}, {"Name": "shared", "Id": "n2", "Scope": "swarm"}])
     assert networks == ["shared", "n2"]
-    found = on_swarm.not_there(wanted, {"services": ["c"], "configs": ["x"], "secrets": ["s", "former"], "networks": networks})
+    found = on_swarm.missing_objects(wanted, {"services": ["c"], "configs": ["x"], "secrets": ["s", "former"], "networks": networks})
     assert found == ["config c", "network n", "secret other"]
-    error, _notes = judged(not_there=found)
+    error, _notes = judged(missing_objects=found)
     assert error == (
         "The swarm has no config c, no network n, no secret other, but the Compose file declares it as external. Create it with 'docker config "
         "create' and 'docker network create --driver overlay' and 'docker secret create', or correct its name. Nothing was deployed."
@@ -222,7 +222,7 @@ def test_nodes_are_queried_about_these_images(tmp_path: Path) -> None:
 def test_all_problems_are_reported_at_once() -> None:
     refused = [{"image": PRIVATE, "said": "denied"}, {"image": f"{PRIVATE}2", "said": "denied"}]
     errors, _notes = deploy_preconditions.check_answer(
-        answer(refused=refused, networks_taken=["s_n"], not_there=["config c"]), document(), "s", deploy_preconditions.Access({}, False), {}
+        answer(refused=refused, networks_taken=["s_n"], missing_objects=["config c"]), document(), "s", deploy_preconditions.Access({}, False), {}
     )
     begins = ["The networks s_n exist", "The swarm has no config c", f"The registry registry.example:5000 refuses the image {PRIVATE}:"]
     assert [one.startswith(begin) for begin, one in zip([*begins, begins[-1][:-1] + "2:"], errors, strict=True)] == [True] * 4

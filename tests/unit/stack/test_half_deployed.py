@@ -23,11 +23,11 @@ from plugins.module_utils._swarm.manager import SwarmError
 from plugins.plugin_utils._rollout.poll import poll
 from plugins.plugin_utils._stack import deploy_verdict, deployment_wait
 
-NOTHING_THERE: dict[str, dict[str, str]] = {kind: {} for kind in stack_objects.KINDS}
-FITS = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": [], "stays": False, "rivals": [], "beside": False}
+NO_OBJECTS: dict[str, dict[str, str]] = {kind: {} for kind in stack_objects.KINDS}
+FITS = {"service": "s_a", "fits": True, "possible": True, "text": "", "feasible": [], "keeps_tasks": False, "rivals": [], "overlaps": False}
 ANSWER = {
     "nodes": [], "kinds": [], "preflight": [FITS], "pending_now": [], "progress": [], "taken": [], "networks_taken": [], "images": {},
-    "not_there": [], "refused": [], "kept": None, "clashes": [], "unread": "", "there": NOTHING_THERE,
+    "missing_objects": [], "refused": [], "kept": None, "clashes": [], "unread": "", "objects": NO_OBJECTS,
     "ending": [],
 }  # fmt: skip
 SERVICE = {"service": "s_old", "id": "o1", "specified": "1", "failed": ""}
@@ -59,29 +59,29 @@ def run(tmp_path: Any) -> Any:
     return call
 
 
-MADE = {**NOTHING_THERE, "networks": {"n1": "s_default"}, "services": {"s1": "s_a"}}
+MADE = {**NO_OBJECTS, "networks": {"n1": "s_default"}, "services": {"s1": "s_a"}}
 
 
 def test_a_half_deployed_new_stack_is_removed(run: Any) -> None:
-    result, read = run({}, {"there": MADE}, {})
+    result, read = run({}, {"objects": MADE}, {})
     assert result["msg"].endswith("The stack is new, so its parts are removed again: the network s_default, the service s_a.")
     assert read[-1]["remove"] == {"networks": ["n1"], "services": ["s1"]}
 
 
 def test_existing_parts_of_a_stack_stay(run: Any) -> None:
     """A network of an earlier deployment does not belong to this run."""
-    _result, read = run({"there": {**NOTHING_THERE, "networks": {"n0": "s_default"}}}, {"there": {**MADE, "networks": {"n0": "s_default"}}}, {})
+    _result, read = run({"objects": {**NO_OBJECTS, "networks": {"n0": "s_default"}}}, {"objects": {**MADE, "networks": {"n0": "s_default"}}}, {})
     assert read[-1]["remove"] == {"services": ["s1"]}
 
 
 def test_nothing_of_a_running_stack_is_removed(run: Any) -> None:
-    before = {**NOTHING_THERE, "services": {"o1": "s_old"}}
+    before = {**NO_OBJECTS, "services": {"o1": "s_old"}}
     after = {**before, "configs": {"c1": "s_c"}}
     changed = {**SERVICE, "specified": "2"}
-    result, read = run({"there": before, "progress": [SERVICE]}, {"there": after, "progress": [changed]})
+    result, read = run({"objects": before, "progress": [SERVICE]}, {"objects": after, "progress": [changed]})
     assert result["msg"].endswith("Created before the failure: the config s_c. Updated before the failure: s_old.")
     assert not any(one.get("remove") for one in read)
-    result, _read = run({"there": before, "progress": [SERVICE]}, {"there": before, "progress": [SERVICE]})
+    result, _read = run({"objects": before, "progress": [SERVICE]}, {"objects": before, "progress": [SERVICE]})
     assert result["msg"].endswith("Nothing was created or updated before the failure.")
 
 
@@ -133,7 +133,7 @@ def test_these_stacks_are_refused_beforehand(run: Any, answer: dict[str, Any], w
 
 
 def test_later_changes_of_others_are_kept() -> None:
-    assert deploy_verdict.new_objects(NOTHING_THERE, MADE) == {"networks": {"n1": "s_default"}, "services": {"s1": "s_a"}}
+    assert deploy_verdict.new_objects(NO_OBJECTS, MADE) == {"networks": {"n1": "s_default"}, "services": {"s1": "s_a"}}
     assert deploy_verdict.new_objects(MADE, MADE) == {}
 
 
@@ -157,11 +157,11 @@ class Swarm:
 
 def test_networks_are_removed_after_their_last_use() -> None:
     swarm, slept = Swarm(2), []
-    stack_objects.remove(swarm, {"networks": ["n"], "services": ["s"]}, clock=lambda: 0.0, sleep=slept.append)
+    stack_objects.remove_objects(swarm, {"networks": ["n"], "services": ["s"]}, clock=lambda: 0.0, sleep=slept.append)
     assert (swarm.removed, len(slept)) == (["s", "n"], 2)
     times = iter(range(0, 1000, 10))
     with pytest.raises(SwarmError):
-        stack_objects.remove(Swarm(99), {"networks": ["n"]}, clock=lambda: next(times), sleep=slept.append)
+        stack_objects.remove_objects(Swarm(99), {"networks": ["n"]}, clock=lambda: next(times), sleep=slept.append)
 
 
 def test_all_errors_of_a_file_are_on_a_line_each_and_no_manager_is_read(run: Any, tmp_path: Any) -> None:
@@ -177,7 +177,7 @@ def test_all_errors_of_a_file_are_on_a_line_each_and_no_manager_is_read(run: Any
 
 
 def test_refusals_of_the_swarm_are_on_a_line_each(run: Any) -> None:
-    result, _read = run({"clashes": ["Port 80 is taken."], "not_there": ["config c"], "networks_taken": ["s_n"], "unread": "no, not that."})
+    result, _read = run({"clashes": ["Port 80 is taken."], "missing_objects": ["config c"], "networks_taken": ["s_n"], "unread": "no, not that."})
     lines = result["msg"].splitlines()
     assert lines[0] == "The stack s has 4 errors. Nothing was deployed."
     assert [line[:12] for line in lines[1:]] == ["- Port 80 is", "- 'docker st", "- The networ", "- The swarm "]
