@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 from plugins.plugin_utils._settings import declaration, roles, validation
 
 from .blocks import table
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 HEAD = """\
 <!-- Made by `python -m tests.pages` from plugins/plugin_utils/_settings/declaration.py and roles/*/meta/argument_specs.yml; edit those. -->
 # Settings
@@ -46,9 +48,13 @@ def in_header(setting: Any) -> str:
 
 
 def markdown(text: str) -> str:
-    """Turn Ansible's markup for code, modules, options and values into Markdown, and names of pages into links."""
+    """Turn Ansible's markup for code, modules, options and values into Markdown, and names of pages into links with the headings of the pages."""
     text = re.sub(r"\b[BCEIMOPV]\(([^()#]*)(?:#[^()]*)?\)", r"`\1`", text)
-    return re.sub(r"`?docs/([\w/-]+\.md)`?", r"[docs/\1](../\1)", text)
+    return re.sub(r"`?docs/([\w/-]+\.md)`?", lambda found: f"[{_heading(found[1])}](../{found[1]})", text)
+
+
+def _heading(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
 
 
 def _row(setting: Any) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ def test_every_setting_is_on_its_page():
         ("Such as V(10.0.0.5) or V(eth1:2377).", "Such as `10.0.0.5` or `eth1:2377`."),
         ("The option C(advertise) of M(fleet.gpu_swarm.gpu_node).", "The option `advertise` of `fleet.gpu_swarm.gpu_node`."),
         ("O(fleet.gpu_swarm.gpu_node#module:state=absent)", "`fleet.gpu_swarm.gpu_node`"),
+        ("See C(docs/run/jobs.md), or docs/operate/ssh.md.", "See [Run a job](../run/jobs.md), or [SSH and sudo](../operate/ssh.md)."),
         ("NVML(x) stays, and (V(2)) is marked.", "NVML(x) stays, and (`2`) is marked."),
     ],
 )
