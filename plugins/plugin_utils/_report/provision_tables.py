@@ -20,7 +20,7 @@ from .._fleet.outcome import HostState, State, Verdict
 from .._plan.deprovision import UP_TO_FILES, describe_removed
 from .._plan.provision import label_change
 from .._rollout.ends import End, finished_before, not_done, not_returned, refused
-from . import offer
+from . import resource_columns
 from .fold import paragraphs
 from .last_words import DONE, FAILED, WAITING, LastWords
 from .rerun import RerunCommand
@@ -150,8 +150,8 @@ def row(host: Host, node: Mapping[str, Any] | None, state: HostState) -> list[st
     return [
         host.name,
         cards(host.models, [gpu["memory_mib"] for gpu in answer.get("gpus") or []]),
-        offer.advertised(answer, node),
-        offer.free(node),
+        resource_columns.advertised(answer, node),
+        resource_columns.free(node),
         state.text,
     ]
 

@@ -90,7 +90,7 @@ def _refusal(setting: Setting, value: Any) -> str | None:
     """Return why nodes would refuse a value of the right type, or None."""
     if setting.name not in CHECKED or value in (None, "", []):
         return None
-    from .on_node import refusal  # imported here: it takes longer to load than to check all other settings
+    from .gpu_node_checks import refusal  # imported here: it takes longer to load than to check all other settings
 
     return refusal(setting.name, convert(setting, value))
 

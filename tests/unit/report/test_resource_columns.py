@@ -8,7 +8,7 @@ import pytest
 from fleet_lab import assessed, member, named
 from node_lab import resources
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.offer import advertised, free
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.resource_columns import advertised, free
 
 TWO = resources(0, 1)
 
