@@ -35,7 +35,7 @@ description:
 
 STATUSES = {last_words.DONE: 0, last_words.WAITING: os.EX_TEMPFAIL, last_words.FAILED: 2}  # 2 is Ansible's own for failed hosts
 # call_manager runs one of them, and removes the words of any other module.
-SPEAKERS = {f"fleet.gpu_swarm.{name}" for name in (*last_words.ACTIONS, "call_manager")}
+ACTIONS = {f"fleet.gpu_swarm.{name}" for name in (*last_words.ACTIONS, "call_manager")}
 # Another program reads the output of these stdout callbacks. It finds the words in the results of tasks.
 FOR_PROGRAMS = ("json", "jsonl")
 
@@ -53,7 +53,7 @@ class CallbackModule(CallbackBase):
         TaskQueueManager.cleanup = _with_last_words(TaskQueueManager.cleanup, self._end)
 
     def v2_runner_on_ok(self, result):
-        if (result._task.resolved_action or result._task.action) in SPEAKERS:
+        if (result._task.resolved_action or result._task.action) in ACTIONS:
             last_words.Collector.words += last_words.words_in(result._result)
 
     def v2_runner_on_failed(self, result, ignore_errors=False):

@@ -30,7 +30,7 @@ BIN = Path(sys.executable).parent
 ROWS, COLUMNS = 50, 100
 LIMIT_S = 60.0
 # Longer than the thread would take to write.
-SILENCE_S = 2.5 * live_line.EVERY_S
+SILENCE_S = 2.5 * live_line.REWRITE_INTERVAL_S
 LOCAL = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
 STEPS = """
 - name: First
@@ -219,7 +219,7 @@ def test_without_a_terminal_a_long_wait_prints_lines(monkeypatch, tmp_path):
             over.set()
         return "  Pull, g1" if waited else "", waited
 
-    monkeypatch.setattr(live_line, "EVERY_S", 0.001)
+    monkeypatch.setattr(live_line, "REWRITE_INTERVAL_S", 0.001)
     with open(tmp_path / "output", "w+") as output:
         monkeypatch.setattr(sys, "stdout", output)
         line = live_line.LiveLine(current, False, lambda: COLUMNS)

@@ -94,7 +94,7 @@ def explain_overlap(explanation: Mapping[str, Any], beside: Overlap) -> str:
     still_running = "its %d tasks run on until new ones do (update_config: order: start-first)" % beside.old
     begin = "" if explanation["feasible"] else "%s; " % explanation["text"]
     if beside.larger:
-        need = "since the new tasks reserve more, all %d need room beside them, and there is room for %d"
+        need = "because the new tasks reserve more, all %d need room beside them, and there is room for %d"
         return "%s%s; %s" % (begin, still_running, need % (beside.needed, explanation["room"]))
     available = "there is room for %d more beside them, and %s needed" % (explanation["room"], _number_is(beside.needed))
     return "%s%s; %s; with order: stop-first, %s needed" % (begin, still_running, available, _number_is(beside.added))

@@ -186,7 +186,7 @@ def refuse_if_another_run(manager: Manager, holder: str, what: str, remedy: str,
     if is_in_force(lease, now) and lease.holder != holder:
         left = _remaining(lease, now)
         ends = "does not end by itself" if left is None else "ends in %d s unless that run renews it" % left
-        raise AnotherRun("%s, since another run changes this swarm: %s. Its lease %s. %s" % (what, lease.holder, ends, remedy))
+        raise AnotherRun("%s, because another run changes this swarm: %s. Its lease %s. %s" % (what, lease.holder, ends, remedy))
     return cluster, now
 
 
@@ -213,7 +213,7 @@ class Leased:
         lease = read(cluster["Spec"])
         if lease is None or lease.holder != self._holder:
             now = "%s has it now" % lease.holder if lease else "nobody has it now"
-            raise SwarmError("It was not written, since %s no longer has the lease of this swarm: %s. Run this again." % (self._holder, now))
+            raise SwarmError("It was not written, because %s no longer has the lease of this swarm: %s. Run this again." % (self._holder, now))
         self._checked = time.time()
 
 

@@ -85,7 +85,7 @@ def test_a_job_that_someone_else_removed_counts_as_removed(run):
 def test_finished_jobs_stay_while_another_run_changes_the_swarm(run):
     lease = '{"holder": "alice", "since": "2026-11-21T02:00:00Z", "until": "2026-11-21T02:20:00Z"}'
     manager = VersionedServices([job()], [ended("t1")], lease)
-    with pytest.raises(SwarmError, match="No job was removed, since another run changes this swarm: alice") as refused:
+    with pytest.raises(SwarmError, match="No job was removed, because another run changes this swarm: alice") as refused:
         run(manager, holder="bob")
     assert module.failure_fields(refused.value) == {"wrong": True}
     assert manager.removed == []

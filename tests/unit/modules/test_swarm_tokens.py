@@ -71,6 +71,6 @@ def test_tokens_are_replaced_if_no_other_run_has_the_lease(lease, holder, monkey
 @pytest.mark.parametrize("holder", ["bob", None])
 def test_tokens_stay_while_another_run_changes_the_swarm(holder, monkeypatch):
     manager = FakeManager(lease=LEASE % 20)
-    with pytest.raises(SwarmError, match=r"No join token was replaced, since another run changes this swarm: alice\. Its lease ends in 600 s"):
+    with pytest.raises(SwarmError, match=r"No join token was replaced, because another run changes this swarm: alice\. Its lease ends in 600 s"):
         run(manager, monkeypatch, holder=holder)
     assert manager.updates == []
