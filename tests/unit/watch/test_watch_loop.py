@@ -14,11 +14,12 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 import checkout
 import pytest
 from docker_daemon import Daemon
-from watcher_lab import KEY, OTHER, PCI, T4, UUID, XID_79, WatchedNode
+from watcher_lab import KEY, LIMIT_S, OTHER, PCI, T4, UUID, XID_79, WatchedNode
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import pace, verdict
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import watch_loop
@@ -497,6 +498,14 @@ def test_while_a_fault_stands_the_child_is_renewed_each_minute(node):
 
 # -- the whole program ---------------------------------------------------------------------------------------------------
 
+
+def await_file(path):
+    deadline = time.monotonic() + LIMIT_S
+    while not path.exists():
+        assert time.monotonic() < deadline, path
+        time.sleep(0.02)
+
+
 # The watcher of this checkout, with this test's root directory.
 PROGRAM = f"""
 import json, os, sys
@@ -529,11 +538,12 @@ def program(node):
     return [sys.executable, "-I", str(node.program)]
 
 
-def test_of_two_watchers_one_runs(node):
+def test_of_two_watchers_one_runs(node, program):
     """The second one is started by hand, say. What reads NVML for the first, and may outlast it, does not take its place."""
     first = watch_loop.lock_node(str(node.home))
-    with pytest.raises(SystemExit, match="another watcher of the GPUs already runs on this node"):
-        node.watchers[-1].run()
+    second = subprocess.run([*program, "watch", str(node.root)], capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    assert second.returncode == 1
+    assert second.stderr.startswith("another watcher of the GPUs already runs on this node")
     assert not node.status_file.exists()
     node.step()
     assert node.child()
@@ -564,19 +574,20 @@ def test_the_managers_see_the_label_and_at_the_end_that_nobody_watches(node, pro
         daemon.close()
 
 
-def test_systemd_ends_the_service_and_with_it_the_child(node, program):
+def test_systemd_ends_the_service_and_with_it_a_child_that_hangs(node, program):
     node.write_daemon_json("warning reason=slow since=5")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(node.root / "notify"))
-        systemd.settimeout(60)
+        systemd.settimeout(LIMIT_S)
         service = subprocess.Popen([*program, "watch", str(node.root)], env={**os.environ, "NOTIFY_SOCKET": str(node.root / "notify")})
         try:
             assert systemd.recv(100) == b"READY=1"
             assert (node.status["label"], node.status["pid"]) == ("warning reason=slow since=5", service.pid)
             assert systemd.recv(100) == b"WATCHDOG=1"  # while it waits for the child's first answer
-            assert node.child(service.pid)
+            await_file(node.state / "cards.json")  # now it waits for the next inspection
+            os.kill(node.child(service.pid), signal.SIGSTOP)
             service.send_signal(signal.SIGTERM)
-            assert service.wait(60) == 0
+            assert service.wait(LIMIT_S) == 0
             with open(node.home / "reader.lock", encoding="ascii") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the child has ended
         finally:
