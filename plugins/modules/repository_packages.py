@@ -116,7 +116,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._machine.repository import MANAGERS, OWN, download, query, require_version, with_directory
+from ..module_utils._machine.repository import MANAGERS, MANAGERS_OF_NODE, download, query, require_version, with_directory
 from ..module_utils._machine.signing_key import check_key, encode_for, fetch_key, read_installed, required_fingerprint
 from ..module_utils._mask import mask
 
@@ -153,7 +153,7 @@ def copy(source, target):
 
 def search(module, work):
     definition = module.definition
-    manager = (MANAGERS if definition else OWN)[module.params["manager"]]
+    manager = (MANAGERS if definition else MANAGERS_OF_NODE)[module.params["manager"]]
     for folder in manager.folders:
         os.mkdir(with_directory(folder, work))
     for path, content in manager.files.items():

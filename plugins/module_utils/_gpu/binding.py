@@ -71,7 +71,7 @@ def find_binding(library_path: str | None = None, state_dir: str = _libraries.ST
         raise BindingMissing(
             "%s on this node cannot use pynvml, the Python binding of NVML (%s). Install 'nvidia-ml-py' on the controller, "
             "which copies it to the node, or install it on the node."
-            % (sys.executable, _words(exc)),
+            % (sys.executable, _failure_text(exc)),
             missing=["nvml_binding"],
         ) from exc
 
@@ -85,7 +85,7 @@ def _import() -> Any:
     return nvml
 
 
-def _words(exc: Exception) -> str:
+def _failure_text(exc: Exception) -> str:
     """Return why an import failed. An old package can raise any exception; then the text names the package's file."""
     if isinstance(exc, ImportError):
         return str(exc)
@@ -98,9 +98,9 @@ def choose_library(nvml: Any, nvml_path: str | None) -> None:
     if nvml_path is None:
         return
     path = os.path.join(nvml_path, LIBRARY) if os.path.isdir(nvml_path) else nvml_path
-    # Some releases of the binding are a package. Then the handle is in a module inside.
-    home = sys.modules[nvml.nvmlInit.__module__]
-    loaded = getattr(home, "nvmlLib", None)
+    # Some releases of the binding are a package. Then an inner module has the handle.
+    inner_module = sys.modules[nvml.nvmlInit.__module__]
+    loaded = getattr(inner_module, "nvmlLib", None)
     if loaded is not None and loaded._name == path:
         return  # loaded from there already
     try:
@@ -112,8 +112,8 @@ def choose_library(nvml: Any, nvml_path: str | None) -> None:
             % (path, exc, LIBRARY)
         ) from exc
     if loaded is None or loaded._handle != library._handle:
-        vars(home)["nvmlLib"] = library
-        getattr(home, "_nvmlGetFunctionPointer_cache", {}).clear()
+        vars(inner_module)["nvmlLib"] = library
+        getattr(inner_module, "_nvmlGetFunctionPointer_cache", {}).clear()
 
 
 def init_error(exc: Any, nvml_path: str | None) -> NvmlError:

@@ -27,7 +27,7 @@ def card_of(gpu: Mapping[str, Any]) -> Card:
 
 
 def fill_addresses(gpus: Sequence[Gpu], addresses: Iterable[str]) -> None:
-    """Set the addresses of GPUs that lack one: the driver's remaining addresses, if there are exactly as many of them."""
+    """Give the GPUs without an address the driver's remaining addresses, if there are equally many of both."""
     taken = {gpu["pci_bus_id"] for gpu in gpus}
     unaddressed = [gpu for gpu in gpus if not gpu["pci_bus_id"]]
     free = sorted(set(addresses) - taken)
@@ -43,9 +43,9 @@ def updated_records(before: Iterable[Card], cards_now: Sequence[Card], slots: Ma
     """
     earlier = {card["uuid"]: card for card in before}
     present = [_with_earlier_values(card, earlier.get(card["uuid"], {}), slots) for card in cards_now if card["uuid"]]
-    with_identity, places = {card["uuid"] for card in present}, {card["pci_bus_id"] for card in present} - {None}
+    present_uuids, present_addresses = {card["uuid"] for card in present}, {card["pci_bus_id"] for card in present} - {None}
     unnamed = len(present) < len(cards_now)
-    absent = [card for card in earlier.values() if card["uuid"] not in with_identity and card["pci_bus_id"] not in places]
+    absent = [card for card in earlier.values() if card["uuid"] not in present_uuids and card["pci_bus_id"] not in present_addresses]
     absent = [card for card in absent if unnamed or not {card["uuid"], *card["mig"]}.isdisjoint(expected)]
     return sorted(present + absent, key=lambda card: (card["index"], card["uuid"]))
 
@@ -69,25 +69,25 @@ def match_records(cards_now: Sequence[Card], records: Iterable[Card]) -> list[Ca
     """
     by_uuid = {card["uuid"]: card for card in records}
     unnamed = [card for card in cards_now if not card["uuid"]]
-    missed = [by_uuid[uuid] for uuid in by_uuid if uuid not in {card["uuid"] for card in cards_now}]
+    missing = [by_uuid[uuid] for uuid in by_uuid if uuid not in {card["uuid"] for card in cards_now}]
     if all(card["pci_bus_id"] for card in unnamed):
-        by_address = {card["pci_bus_id"]: card for card in missed}
+        by_address = {card["pci_bus_id"]: card for card in missing}
         matches = {card["index"]: by_address.get(card["pci_bus_id"]) for card in unnamed}
     else:
-        matches = {card["index"]: record for card, record in zip(unnamed, missed)} if len(unnamed) == len(missed) else {}
+        matches = {card["index"]: record for card, record in zip(unnamed, missing)} if len(unnamed) == len(missing) else {}
     return [by_uuid.get(card["uuid"]) or matches.get(card["index"]) for card in cards_now]
 
 
-def with_identity(left_out: Iterable[Mapping[str, Any]], gpus: Sequence[Mapping[str, Any]], card_records: Iterable[Card]) -> list[dict[str, Any]]:
+def with_identity(excluded: Iterable[Mapping[str, Any]], gpus: Sequence[Mapping[str, Any]], card_records: Iterable[Card]) -> list[dict[str, Any]]:
     """Return the excluded GPUs; failed ones get all FIELDS that are known. ``last_known`` marks a GPU that does not report its UUID."""
     now = [card_of(gpu) for gpu in gpus]
     records = {card["index"]: record or card for card, record in zip(now, match_records(now, card_records))}
-    unnamed = {gpu["index"]: not gpu["uuid"] for gpu in gpus if gpu["health"]["state"] == "failed" or not gpu["uuid"]}
+    lacks_uuid = {gpu["index"]: not gpu["uuid"] for gpu in gpus if gpu["health"]["state"] == "failed" or not gpu["uuid"]}
     result = []
-    for gpu_entry in left_out:
-        if gpu_entry["index"] in unnamed:
-            known_of_it = {**{name: records[gpu_entry["index"]][name] for name in FIELDS}, "last_known": unnamed[gpu_entry["index"]]}
-            gpu_entry = {**known_of_it, **{key: value for key, value in gpu_entry.items() if value is not None}}
+    for gpu_entry in excluded:
+        if gpu_entry["index"] in lacks_uuid:
+            known_values = {**{name: records[gpu_entry["index"]][name] for name in FIELDS}, "last_known": lacks_uuid[gpu_entry["index"]]}
+            gpu_entry = {**known_values, **{key: value for key, value in gpu_entry.items() if value is not None}}
         result.append(dict(gpu_entry))
     return result
 
@@ -114,5 +114,5 @@ def model_of(gpu: Mapping[str, Any]) -> str | None:
 
 def describe_place(gpu: Mapping[str, Any]) -> str:
     """Return the PCI address, slot and serial number as text, as far as they are known."""
-    words = (("PCI address", "pci_bus_id"), ("slot", "slot"), ("serial number", "serial"))
-    return ", ".join("%s %s" % (word, gpu[name]) for word, name in words if gpu.get(name))
+    names = (("PCI address", "pci_bus_id"), ("slot", "slot"), ("serial number", "serial"))
+    return ", ".join("%s %s" % (text, gpu[name]) for text, name in names if gpu.get(name))

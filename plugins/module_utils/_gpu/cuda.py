@@ -18,34 +18,34 @@ from .. import _bounded, _files
 LIBRARY = "libcuda.so.1"
 # The package that contains the library, by the distribution's name in /etc/os-release.
 PACKAGES = {
-    "ubuntu": "libnvidia-compute-NNN, with the driver's branch for NNN",
+    "ubuntu": "libnvidia-compute-NNN (NNN is the driver's branch)",
     "debian": "libcuda1",
     "rhel": "nvidia-driver-cuda-libs",
-    "fedora": "nvidia-driver-cuda-libs, of RPM Fusion xorg-x11-drv-nvidia-cuda-libs",
+    "fedora": "nvidia-driver-cuda-libs (RPM Fusion: xorg-x11-drv-nvidia-cuda-libs)",
     "suse": "nvidia-compute-G06",
 }
-_OTHER = "the part of NVIDIA's driver that contains it"
+_UNKNOWN_PACKAGE = "the part of NVIDIA's driver that contains it"
 # The results of cuInit: the name in cuda.h, and the remedy.
 _CODES = {
     100: ("CUDA_ERROR_NO_DEVICE", "Check 'nvidia-smi' and 'dmesg | grep -i nvrm'"),
     802: (
         "CUDA_ERROR_SYSTEM_NOT_READY",
-        "The node's NVSwitches are not initialised. Start NVIDIA's Fabric Manager, of the driver's version (systemctl status nvidia-fabricmanager)",
+        "The node's NVSwitches are not initialised. Start NVIDIA's Fabric Manager in the driver's version (systemctl status nvidia-fabricmanager)",
     ),
     803: ("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", "%s and the kernel module have different versions. Reboot the node" % LIBRARY),
     999: ("CUDA_ERROR_UNKNOWN", "Check 'dmesg | grep -i nvrm', try 'modprobe nvidia-uvm', or reboot the node"),
 }
-_HIDES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+_HIDING_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 def cuda_problem(limit_s: float, release: str = "/etc/os-release") -> str | None:
     """Return why CUDA does not start; None if it does. libcuda may create missing devices, so check those first (_machine/uvm.py)."""
     try:
         result = _bounded.in_child(_init, limit_s)
-    except TimeoutError as fate:
+    except TimeoutError as timeout:
         return (
             "CUDA gave no answer within %d s (cuInit); the process that called it was abandoned, and %s. Check 'dmesg | grep -i -e nvrm -e xid', and "
-            "reboot the node if a GPU hangs" % (limit_s, fate)
+            "reboot the node if a GPU hangs" % (limit_s, timeout)
         )
     return describe_problem(result, _files.read_text(release))
 
@@ -66,11 +66,11 @@ def package_of_library(release: str) -> str:
     """Return the name of the package that contains the library (pure)."""
     fields = dict(line.partition("=")[::2] for line in release.splitlines())
     names = [name for key in ("ID", "ID_LIKE") for name in fields.get(key, "").strip("\"'").split()]
-    return next((PACKAGES[name] for name in names if name in PACKAGES), _OTHER)
+    return next((PACKAGES[name] for name in names if name in PACKAGES), _UNKNOWN_PACKAGE)
 
 
 def _init() -> dict[str, Any]:
-    for name in _HIDES:  # the environment of this process may have them
+    for name in _HIDING_VARIABLES:  # this process may have inherited them
         os.environ.pop(name, None)
     try:
         library = ctypes.CDLL(LIBRARY)

@@ -23,24 +23,24 @@ from .binding import NvmlFailed, NvmlHangs, choose_library, find_binding, init_e
 from .record import Gpu
 
 _UNKNOWN_TO_CARD = (3, 13)  # NOT_SUPPORTED, FUNCTION_NOT_FOUND
-_END_OF_LINKS = (2, 3, 13)  # INVALID_ARGUMENT: no such link
+_END_OF_LINKS = (2, 3, 13)  # 2 is INVALID_ARGUMENT: no such link
 _NOT_FOUND = 6
-_NUMA_WORDS = 4  # 256 nodes
-_RECOVERY_ACTION = (230,)  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, whose name older bindings do not have
+_NUMA_WORDS = 4  # of 64 bits each, so 256 nodes
+_RECOVERY_ACTION = (230,)  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, which has no name in older bindings
 _P2P_BY_NVLINK, _P2P_OK = 2, 0  # NVML_P2P_CAPS_INDEX_NVLINK, NVML_P2P_STATUS_OK
-_UNKNOWN_FIELD = (*_UNKNOWN_TO_CARD, 2)  # INVALID_ARGUMENT: the driver is older than the field
+_UNKNOWN_FIELD = (*_UNKNOWN_TO_CARD, 2)  # 2 is INVALID_ARGUMENT: the driver is older than the field
 
 
 def read_within(limit_s: float, nvml_path: str | None = None, library_path: str | None = None) -> dict[str, Any]:
-    """Return what read_all() does, from a child process. Raises NvmlHangs and abandons the child if NVML does not answer in time."""
+    """Run read_all() in a child process and return its result. Raises NvmlHangs and abandons the child if NVML does not answer in time."""
     find_binding(library_path)  # also in this process: callers look up where pynvml was loaded from
     try:
         return _bounded.in_child(lambda: read_all(nvml_path, library_path), limit_s)
-    except TimeoutError as fate:
+    except TimeoutError as timeout:
         raise NvmlHangs(
             "NVML gave no answer within %d s on this node: the driver waits for a GPU, or is still starting it. The process that queried "
             "it was abandoned; %s. Check 'dmesg | grep -i -e nvrm -e xid'. If a GPU hangs, reboot the node. If the driver is only slow, "
-            "enable its persistence mode or raise nvml_timeout (gpu_node_nvml_timeout of the role)." % (limit_s, fate),
+            "enable its persistence mode or raise nvml_timeout (gpu_node_nvml_timeout of the role)." % (limit_s, timeout),
             hangs="nvml",
         ) from None
 
@@ -102,7 +102,7 @@ def _cuda_version(nvml: Any) -> str | None:
 
 
 def _text(value: str | bytes) -> str:
-    """Bindings before 11.515 answer bytes."""
+    """Return the text as str. Bindings before 11.515 return bytes."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
@@ -124,14 +124,14 @@ def _read_topology(nvml: Any, gpus: Sequence[_Gpu]) -> None:
 def _read_nvlink_peers(gpus: Sequence[_Gpu]) -> None:
     """Record which cards reach each other over NVLink, and over how many direct links. Cards behind NVSwitches have 0 direct links."""
     addresses = {gpu.address for gpu in gpus}
-    ends = [gpu.far_ends(addresses) for gpu in gpus]
+    ends = [gpu.find_far_ends(addresses) for gpu in gpus]
     for index, card in enumerate(gpus):
         peers, uuid, own_ends = card.record["links"]["nvlink_peers"], card.record["uuid"], ends[index]
-        for behind, other in enumerate(gpus[index + 1 :], index + 1):
+        for other_index, other in enumerate(gpus[index + 1 :], index + 1):
             reached = card.reaches(other)
             if reached is False:
                 continue
-            links = max(own_ends.count(other.address), ends[behind].count(card.address))
+            links = max(own_ends.count(other.address), ends[other_index].count(card.address))
             if reached or links:
                 peers[other.record["uuid"]] = other.record["links"]["nvlink_peers"][uuid] = links
 
@@ -154,10 +154,10 @@ class _Calls(dict):
 
 
 def _unknown_to_binding(*dummy: Any) -> None:
-    """Stands in for a function that an older binding lacks."""
+    """Takes the place of a function that an older binding lacks. Returns None."""
 
 
-class _Unit:
+class _Device:
     """Queries one GPU or MIG device. A failed query does not affect the others."""
 
     def __init__(self, calls: _Calls, handle: Any, record: Gpu) -> None:
@@ -182,7 +182,7 @@ class _Unit:
         gpu_record.mark_warning(self.record, "%s: %s" % (name, exc))
 
 
-class _Gpu(_Unit):
+class _Gpu(_Device):
     """One GPU, by its index in NVML."""
 
     def __init__(self, calls: _Calls, index: int) -> None:
@@ -241,7 +241,7 @@ class _Gpu(_Unit):
         record["numa_node"] = gpu_record.lowest_numa_node(query("MemoryAffinity", _NUMA_WORDS, 0) or ())
 
     def _serial(self) -> str | None:
-        """Return the serial number. If the driver does not know it, that is not worth a warning."""
+        """Return the serial number. None if the driver does not know it, which needs no warning."""
         try:
             return _text(self.calls["Serial"](self.handle))
         except self.error as exc:
@@ -256,19 +256,19 @@ class _Gpu(_Unit):
         now, pending = ["enabled" if value == 1 else "disabled" for value in mode]
         self.record["mig"] = {"mode": now, "pending": pending}
         if now == "enabled":
-            for place in range(self.query("MaxMigDeviceCount") or 0):
-                self._read_mig_device(place)
+            for mig_index in range(self.query("MaxMigDeviceCount") or 0):
+                self._read_mig_device(mig_index)
 
-    def _read_mig_device(self, place: int) -> None:
+    def _read_mig_device(self, mig_index: int) -> None:
         try:
-            handle = self.calls["MigDeviceHandleByIndex"](self.handle, place)
+            handle = self.calls["MigDeviceHandleByIndex"](self.handle, mig_index)
         except self.error as exc:
-            if exc.value != _NOT_FOUND:  # an empty place
+            if exc.value != _NOT_FOUND:  # no device has this index
                 self.handle_error("MigDeviceHandleByIndex", exc)
             return
-        query = _Unit(self.calls, handle, self.record).query
-        parts, memory = query("Attributes"), query("MemoryInfo")
-        slices = (parts.gpuInstanceSliceCount, parts.computeInstanceSliceCount, parts.memorySizeMB) if parts else (None,) * 3
+        query = _Device(self.calls, handle, self.record).query
+        attributes, memory = query("Attributes"), query("MemoryInfo")
+        slices = (attributes.gpuInstanceSliceCount, attributes.computeInstanceSliceCount, attributes.memorySizeMB) if attributes else (None,) * 3
         self.record["mig_devices"].append(
             {
                 "uuid": _text(query("UUID")),
@@ -295,10 +295,10 @@ class _Gpu(_Unit):
                 "pending": bool(pending),
                 "failure": bool(failure),
             }
-        single = query("RetiredPages", 0)
-        if single is not None:
+        single_bit = query("RetiredPages", 0)
+        if single_bit is not None:
             health["retired_pages"] = {
-                "single_bit": len(single),
+                "single_bit": len(single_bit),
                 "double_bit": len(query("RetiredPages", 1) or ()),
                 "pending": query("RetiredPagesPendingStatus") == 1,
             }
@@ -337,7 +337,7 @@ class _Gpu(_Unit):
         self.links_up = [link for link, state in enumerate(states) if state]
         return (len(self.links_up), len(states)) if states else (None, None)
 
-    def far_ends(self, addresses: Collection[Any]) -> list[Any]:
+    def find_far_ends(self, addresses: Collection[Any]) -> list[Any]:
         """Return the card at the other end of each active link. It stops at a link to an NVSwitch: then all links lead to NVSwitches."""
         ends: list[Any] = []
         try:

@@ -12,8 +12,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Callable, Iterator
 
-_MORE = ("GraphicsRunningProcesses", "MPSComputeRunningProcesses")
-# Older drivers know only older functions. Older bindings have only the plain name; newer bindings refuse that with an older driver.
+_OTHER_KINDS = ("GraphicsRunningProcesses", "MPSComputeRunningProcesses")
+# Older drivers know only older functions. Older bindings have only the name without a version. Newer bindings refuse it with an older driver.
 _VERSIONS = ("_v3", "_v2", "")
 _FUNCTION_NOT_FOUND = 13
 
@@ -48,7 +48,7 @@ def _pids(nvml: Any, handle: Any) -> list[int] | None:
     pids = _pids_of_kind(nvml, "ComputeRunningProcesses", handle)
     if pids is None:
         return None
-    for name in _MORE:
+    for name in _OTHER_KINDS:
         pids += _pids_of_kind(nvml, name, handle) or []
     return sorted(set(pids))
 
@@ -67,5 +67,5 @@ def _pids_of_kind(nvml: Any, name: str, handle: Any) -> list[int] | None:
 
 
 def _text(value: str | bytes) -> str:
-    """Bindings before 11.515 answer bytes."""
+    """Return the text as str. Bindings before 11.515 return bytes."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

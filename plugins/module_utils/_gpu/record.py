@@ -152,9 +152,9 @@ def profile_of(name: str | None, slices: int | None, compute_slices: int | None,
 
 def lowest_numa_node(masks: Iterable[int]) -> int | None:
     """Return the lowest NUMA node in NVML's bit masks of 64 nodes each; None if no bit is set."""
-    for place, mask in enumerate(masks):
+    for index, mask in enumerate(masks):
         if mask:
-            return 64 * place + (mask & -mask).bit_length() - 1
+            return 64 * index + (mask & -mask).bit_length() - 1
     return None
 
 

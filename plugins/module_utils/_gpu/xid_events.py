@@ -28,13 +28,13 @@ class XidEvents:
 
     def __init__(self, nvml: Any) -> None:
         self._nvml = nvml
-        self._set = nvml.nvmlEventSetCreate()
+        self._event_set = nvml.nvmlEventSetCreate()
         self._cards: dict[int | None, str] = {}
         for index in range(nvml.nvmlDeviceGetCount()):
             try:
                 handle = nvml.nvmlDeviceGetHandleByIndex(index)
                 if nvml.nvmlDeviceGetSupportedEventTypes(handle) & _XID_CRITICAL_ERROR:
-                    nvml.nvmlDeviceRegisterEvents(handle, _XID_CRITICAL_ERROR, self._set)
+                    nvml.nvmlDeviceRegisterEvents(handle, _XID_CRITICAL_ERROR, self._event_set)
                     pci = nvml.nvmlDeviceGetPciInfo(handle).busId
                     self._cards[_address(handle)] = pci.decode("ascii") if isinstance(pci, bytes) else pci
             except nvml.NVMLError:
@@ -46,7 +46,7 @@ class XidEvents:
     def wait(self, limit_ms: int) -> XidEvent | None:
         """Return the next error, or None if none comes in time. Raises NVML's error if a card is lost."""
         try:
-            event = self._nvml.nvmlEventSetWait_v2(self._set, limit_ms)
+            event = self._nvml.nvmlEventSetWait_v2(self._event_set, limit_ms)
         except self._nvml.NVMLError as problem:
             if problem.value == _TIMEOUT:
                 return None

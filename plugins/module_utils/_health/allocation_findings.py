@@ -4,7 +4,7 @@
 
 """The findings of a node's watcher if processes and reservations differ, and the check of findings that a node returns (pure).
 
-A compromised node can answer anything, and processes choose their names. So invalid findings are dropped, and texts are printable and short.
+A compromised node can return anything, and processes choose their names. So invalid findings are dropped, and texts are printable and short.
 Private to this collection: no stability is promised to others.
 """
 
@@ -15,16 +15,16 @@ from typing import Any, Iterable, Mapping, NamedTuple
 
 from .._printable import printable
 
-# used-by-another: a process of another task, or of no task, uses an allocated card. not-held: a task uses a card that is allocated to nobody.
-# idle: an allocated card has had no process for long. outside: a process of no task uses a card that is allocated to nobody.
-# seen-by-another: a container of no task can use an allocated card, but has no process there.
+# used-by-another: another task, or a process without a task, uses an allocated card. not-held: a task uses a card that is not allocated.
+# idle: an allocated card has had no process for a long time. outside: a process without a task uses a card that is not allocated.
+# seen-by-another: a container without a task can use an allocated card, but has no process there.
 USED_BY_ANOTHER, NOT_HELD, IDLE, OUTSIDE, SEEN = NAMES = ("used-by-another", "not-held", "idle", "outside", "seen-by-another")
 # The highest number of findings of one node, and of all nodes.
-MOST, MOST_OF_ALL = 16, 200
+MAX_FINDINGS, MAX_FINDINGS_OF_ALL = 16, 200
 
 _CARD = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TASK = re.compile(r"[0-9a-z]{0,32}")
-_TEXT = 64
+_MAX_TEXT = 64
 _YEAR_10000 = 253402300800
 
 
@@ -33,30 +33,30 @@ class Finding(NamedTuple):
 
     name: str
     card: str  # the full UUID of a GPU or MIG device
-    task: str  # the id of the task that uses the card, or that leaves it idle; empty for a process of no task
+    task: str  # the id of the task that uses the card, or that leaves it idle; empty for a process without a task
     holder: str  # the id of the task to which the card is allocated, if it is another one
     by: str  # the name of the process that uses the card; its user comes first if it belongs to no task
     since: int  # seconds since 1970, by the node's clock
 
 
-def text_of(words: str) -> str:
-    """Return the text shortened and without control characters."""
-    return printable(words[:_TEXT])[:_TEXT]
+def short_text(text: str) -> str:
+    """Return the text, shortened and without control characters."""
+    return printable(text[:_MAX_TEXT])[:_MAX_TEXT]
 
 
-def ordered(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the most important findings, at most MOST of them."""
-    return sorted(findings, key=lambda finding: (NAMES.index(finding.name), finding))[:MOST]
+def most_important(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the most important findings, at most MAX_FINDINGS of them."""
+    return sorted(findings, key=lambda finding: (NAMES.index(finding.name), finding))[:MAX_FINDINGS]
 
 
 def as_lists(findings: Iterable[Finding]) -> list[list[Any]]:
     return [list(finding) for finding in findings]
 
 
-def checked(value: Any) -> list[Finding]:
+def valid_findings(value: Any) -> list[Finding]:
     """Return the valid findings in a value that a node or a label of the swarm contains."""
-    items = value[: 2 * MOST] if isinstance(value, (list, tuple)) else ()
-    return ordered({finding for finding in map(_finding, items) if finding is not None})
+    items = value[: 2 * MAX_FINDINGS] if isinstance(value, (list, tuple)) else ()
+    return most_important({finding for finding in map(_finding, items) if finding is not None})
 
 
 def _finding(item: Any) -> Finding | None:
@@ -66,16 +66,16 @@ def _finding(item: Any) -> Finding | None:
     if not all(isinstance(text, str) for text in texts) or not isinstance(since, int) or isinstance(since, bool):
         return None
     name, card, task, holder, by = texts
-    of_task = bool(task) or name in (USED_BY_ANOTHER, OUTSIDE, SEEN)
-    if name not in NAMES or not _CARD.fullmatch(card) or not (_TASK.fullmatch(task) and _TASK.fullmatch(holder)) or not of_task:
+    has_needed_task = bool(task) or name in (USED_BY_ANOTHER, OUTSIDE, SEEN)
+    if name not in NAMES or not _CARD.fullmatch(card) or not (_TASK.fullmatch(task) and _TASK.fullmatch(holder)) or not has_needed_task:
         return None
-    return Finding(name, card, task, holder, text_of(by), since) if 0 <= since < _YEAR_10000 else None
+    return Finding(name, card, task, holder, short_text(by), since) if 0 <= since < _YEAR_10000 else None
 
 
-def alike(left: Mapping[str, Iterable[Finding]], other: Mapping[str, Iterable[Finding]]) -> bool:
+def are_alike(left: Mapping[str, Iterable[Finding]], other: Mapping[str, Iterable[Finding]]) -> bool:
     """Return whether two mappings of findings by node differ only in their start times."""
-    return _plain(left) == _plain(other)
+    return _without_start_times(left) == _without_start_times(other)
 
 
-def _plain(by_node: Mapping[str, Iterable[Finding]]) -> dict[str, set[Finding]]:
+def _without_start_times(by_node: Mapping[str, Iterable[Finding]]) -> dict[str, set[Finding]]:
     return {node: {finding._replace(since=0) for finding in findings} for node, findings in by_node.items() if findings}

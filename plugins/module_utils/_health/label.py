@@ -6,7 +6,7 @@
 
 ``ok`` · ``warning GPU-… reason=remap since=1764000000`` · ``fault GPU-… xid=79 since=…`` · ``unwatched``. Any of them may continue with
 ``drift=1f2e3d4c`` if someone changed the node's files after provision. ``pci=00000000:C1:00.0 slot=12 serial=1320221054323`` say where the card
-is, as far as that is known. ``model=Tesla-T4`` comes last, if the node has no labels about its GPUs.
+is, if that is known. ``model=Tesla-T4`` comes last, if the node has no labels about its GPUs.
 
 An attacker who controls a node can write anything there, so unknown words are ignored.
 Private to this collection: no stability is promised to others.
@@ -23,11 +23,11 @@ KEY = "fleet.gpu-swarm.health"
 # A node label that a run sets: the failed GPUs that are not advertised, each in the format of the engine label, separated by "; ". The state ``ok``
 # means that someone accepted the loss.
 LEFT_OUT = "fleet.gpu-swarm.left-out"
-MOST_EXCLUDED = 16
+MAX_EXCLUDED = 16
 OK, WARNING, FAULT, UNWATCHED, UNKNOWN = "ok", "warning", "fault", "unwatched", "unknown"
 STATES = (OK, WARNING, FAULT, UNWATCHED)
 LIMIT = 320  # bytes
-# The choices of the option on_loss (role: gpu_node_on_loss): what happens to a node with a fault.
+# The choices of the option on_loss (role: gpu_node_on_loss): what a fault does to its node.
 AFTER_LOSS = PAUSE, REPORT, SHRINK = ("pause", "report", "shrink")
 
 _CARD = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -109,7 +109,7 @@ def reported_label(node: Mapping[str, Any]) -> str:
     return str(((node.get("Description", {}).get("Engine") or {}).get("Labels") or {}).get(KEY) or "")
 
 
-def card_or_none(uuid: str | None) -> str | None:
+def valid_uuid(uuid: str | None) -> str | None:
     """Return the UUID if it is valid, else None."""
     return _matching(_CARD, uuid)
 
@@ -123,22 +123,23 @@ def with_place(label: Label, card: Mapping[str, Any]) -> Label:
 
 def format_labels(labels: Iterable[Label]) -> str:
     """Return the value of the label LEFT_OUT."""
-    return "; ".join(format_label(label_of) for label_of in list(labels)[:MOST_EXCLUDED])
+    return "; ".join(format_label(excluded) for excluded in list(labels)[:MAX_EXCLUDED])
 
 
-def left_out(labels: Mapping[str, str]) -> list[Label]:
+def unaccepted_losses(labels: Mapping[str, str]) -> list[Label]:
     """Return the excluded GPUs whose loss nobody has accepted, from the node's labels."""
-    return [label_of for label_of in _listed(labels.get(LEFT_OUT)) if label_of.state == FAULT]
+    return [excluded for excluded in _parse_labels(labels.get(LEFT_OUT)) if excluded.state == FAULT]
 
 
 def with_earlier_consent(present: str | None, wanted: str) -> str:
     """Return the new value of LEFT_OUT. An accepted loss stays accepted until the card is advertised again."""
-    consented = [(label_of.card, label_of.gpu) for label_of in _listed(present) if label_of.state == OK]
-    return format_labels(label_of._replace(state=OK) if (label_of.card, label_of.gpu) in consented else label_of for label_of in _listed(wanted))
+    accepted = [(excluded.card, excluded.gpu) for excluded in _parse_labels(present) if excluded.state == OK]
+    labels = _parse_labels(wanted)
+    return format_labels(excluded._replace(state=OK) if (excluded.card, excluded.gpu) in accepted else excluded for excluded in labels)
 
 
-def _listed(value: str | None) -> list[Label]:
-    return [parse_label(part) for part in (value or "").split(";")[:MOST_EXCLUDED] if part.strip()]
+def _parse_labels(value: str | None) -> list[Label]:
+    return [parse_label(part) for part in (value or "").split(";")[:MAX_EXCLUDED] if part.strip()]
 
 
 def describe_label(label: Label) -> str:

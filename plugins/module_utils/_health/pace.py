@@ -79,7 +79,7 @@ def is_urgent(shown: Label | None, label: Label) -> bool:
 
 
 def events_of_boot(stored: Mapping[str, Any], boot: str) -> list[dict[str, Any]]:
-    """Return the stored errors if they are of this boot."""
+    """Return the stored errors if they are from this boot."""
     return [dict(event) for event in stored.get("events") or []] if stored.get("boot") == boot else []
 
 

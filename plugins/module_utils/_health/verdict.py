@@ -16,7 +16,7 @@ from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from .._gpu.cards import Card, find_card
 from .._gpu.record import common_value, devices_of
-from .label import FAULT, OK, WARNING, Label, card_or_none, with_place
+from .label import FAULT, OK, WARNING, Label, valid_uuid, with_place
 
 # Why the driver cannot be read: the `error` of a reading and the `reason` of the label.
 HANG, MISMATCH, LIBRARY, DRIVER, BINDING = "hang", "mismatch", "library", "driver", "binding"
@@ -66,7 +66,7 @@ def assess_health(reading: Mapping[str, Any], expected: Sequence[str], events: I
 
 def common_model(gpus: Iterable[Mapping[str, Any]], expected: Sequence[str]) -> str | None:
     """Return the model of the advertised cards, ``mixed`` for several models, None if it is unknown."""
-    return common_value(gpu.get("model") for gpu in gpus if _is_given(gpu, expected))
+    return common_value(gpu.get("model") for gpu in gpus if _is_advertised(gpu, expected))
 
 
 def answering_uuids(reading: Mapping[str, Any]) -> set[str]:
@@ -81,7 +81,7 @@ def _findings(reading: Mapping[str, Any], expected: Sequence[str], events: Seque
         return
     if reading["error"] == SLOW:
         yield Finding(WARNING, None, SLOW)
-        yield from _logged(reading, expected, events)
+        yield from _logged_errors(reading, expected, events)
         return
     if reading["error"]:
         yield Finding(FAULT, None, reading["error"])
@@ -92,25 +92,25 @@ def _findings(reading: Mapping[str, Any], expected: Sequence[str], events: Seque
     for uuid in expected:
         if uuid not in answering:
             yield Finding(FAULT, uuid, LOST, next((event["xid"] for event in events if event["uuid"] == uuid), None))
-    yield from _logged(reading, expected, events)
+    yield from _logged_errors(reading, expected, events)
     for gpu in reading["gpus"]:
-        yield from _of_card(gpu, _is_given(gpu, expected))
+        yield from _card_findings(gpu, _is_advertised(gpu, expected))
 
 
-def _is_given(gpu: Mapping[str, Any], expected: Sequence[str]) -> bool:
+def _is_advertised(gpu: Mapping[str, Any], expected: Sequence[str]) -> bool:
     """Return whether the node advertises this card or a part of it. If a card is not advertised, its failure affects no task."""
     return bool({gpu["uuid"], *gpu["mig"]} & set(expected))
 
 
-def _logged(reading: Mapping[str, Any], expected: Sequence[str], events: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+def _logged_errors(reading: Mapping[str, Any], expected: Sequence[str], events: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     for gpu in reading["gpus"]:
-        is_advertised = _is_given(gpu, expected)
+        is_advertised = _is_advertised(gpu, expected)
         for event in events:
             if event["uuid"] == gpu["uuid"]:
                 yield Finding(event["state"] if is_advertised else WARNING, gpu["uuid"], XID, event["xid"])
 
 
-def _of_card(gpu: Mapping[str, Any], is_advertised: bool) -> Iterator[Finding]:
+def _card_findings(gpu: Mapping[str, Any], is_advertised: bool) -> Iterator[Finding]:
     if gpu["action"] in ACTIONS:
         yield Finding(FAULT if is_advertised else WARNING, gpu["uuid"], ACTIONS[gpu["action"]])
     if gpu["state"] == "failed":
@@ -132,7 +132,7 @@ def with_card_place(label: Label, records: Iterable[Card]) -> Label:
     return with_place(label, card) if card else label
 
 
-def left_out(card: Mapping[str, Any], consented: bool) -> Label:
+def excluded_label(card: Mapping[str, Any], consented: bool) -> Label:
     """Return the label for an excluded GPU of a decision (``left_out``)."""
-    label = with_place(Label(OK if consented else FAULT, card_or_none(card["uuid"]), LOST if card.get("last_known") else FAILED), card)
+    label = with_place(Label(OK if consented else FAULT, valid_uuid(card["uuid"]), LOST if card.get("last_known") else FAILED), card)
     return label if label.card else label._replace(gpu=card["index"])

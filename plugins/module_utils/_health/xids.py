@@ -32,7 +32,7 @@ _NAME = re.compile(r"\bname=((?:\\x[0-9a-f]{2}|.){1,15})(?=, |$)")
 _NO_NAME = re.compile(r"[^\w .:/@+<>()\[\]\\-]")
 # This text is too long to be the name of a process.
 _ACTION = re.compile(r"\bchanged from 0x[0-9a-fA-F]+ \([^)]*\) to 0x[0-9a-fA-F]+ \(([^)]*)\)")
-_LONGEST = 200
+_MAX_TEXT = 200
 
 
 class Event(NamedTuple):
@@ -49,13 +49,13 @@ def parse_event(record: str) -> Event | None:
     if head is None or int(head.group(1)) >> _FACILITY:
         return None
     match = _LINE.match(head.group(2))
-    return Event(bus_address(match.group(1)), int(match.group(2)), _words(match.group(3))) if match else None
+    return Event(bus_address(match.group(1)), int(match.group(2)), _printable_text(match.group(3))) if match else None
 
 
-def _words(text: str) -> str:
+def _printable_text(text: str) -> str:
     """Return the driver's text in printable form. The name of a process is put in quotes, so that it cannot pretend to be other text."""
     quoted = _NAME.sub(lambda name: "name='%s'" % _NO_NAME.sub("?", name.group(1)), text.strip(" ,"), count=1)
-    return printable(quoted)[:_LONGEST]
+    return printable(quoted)[:_MAX_TEXT]
 
 
 def bus_address(pci: str) -> str:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The addresses of this machine: which one Docker advertises for a setting, and whether Docker can choose one by itself.
+"""Reads the addresses of this machine, and finds which one Docker advertises for a setting, and whether Docker can choose one by itself.
 
 ``docker swarm init`` without an address takes the machine's only address and fails if there are several
 (moby daemon/cluster/listen_addr_linux.go). A join needs no address, because the manager sees where the node connects from. So a join ignores
@@ -24,11 +24,11 @@ from typing import Iterable, Mapping, NamedTuple, Sequence
 SYS = "/sys/class/net"
 IF_INET6 = "/proc/net/if_inet6"
 # Interfaces that Docker creates. Docker recognises them by their subnets.
-DOCKERS = re.compile(r"docker0|docker_gwbridge|br-[0-9a-f]{12}|veth[0-9a-f]{7}")
+DOCKER_INTERFACES = re.compile(r"docker0|docker_gwbridge|br-[0-9a-f]{12}|veth[0-9a-f]{7}")
 SIOCGIFCONF = 0x8912
-IFREQ = 40 if struct.calcsize("P") == 8 else 32
+IFREQ_SIZE = 40 if struct.calcsize("P") == 8 else 32
 NAME, ADDRESS = 16, slice(20, 24)
-UP = 1
+FLAG_UP = 1
 
 
 class Interface(NamedTuple):
@@ -42,7 +42,7 @@ class Interface(NamedTuple):
 def ambiguous_addresses() -> list[str]:
     """Return the addresses that Docker cannot choose between, as ``10.0.0.5 (eth0)``. The list is empty if Docker can choose."""
     addresses: dict[str, list[str]] = {}
-    for name, address in _ipv4() + parse_inet6(_read(IF_INET6)):
+    for name, address in _read_ipv4() + parse_inet6(_read(IF_INET6)):
         if _is_up(name):
             addresses.setdefault(name, []).append(address)
     return find_ambiguous([Interface(name, os.path.exists(os.path.join(SYS, name, "device")), addresses[name]) for name in sorted(addresses)])
@@ -51,7 +51,7 @@ def ambiguous_addresses() -> list[str]:
 def addresses_by_interface() -> dict[str, list[str]]:
     """Return the addresses of each interface that other machines may reach. Skips the loopback and interfaces of containers."""
     by_name: dict[str, list[str]] = {}
-    for name, address in _ipv4() + parse_inet6(_read(IF_INET6)):
+    for name, address in _read_ipv4() + parse_inet6(_read(IF_INET6)):
         by_name.setdefault(name, []).append(address)
     return {name: addresses for name, addresses in sorted(by_name.items()) if any(map(_is_global, addresses))}
 
@@ -70,33 +70,36 @@ def advertised_address(setting: str, interfaces: Mapping[str, Sequence[str]]) ->
     except ValueError:
         raise ValueError("this machine has no interface %s with an address" % name) from None
     if address.is_unspecified:
-        raise ValueError("%s is no address of one machine" % name)
+        raise ValueError("%s is not the address of one machine" % name)
     return str(address)
 
 
 def _single_address(name: str, addresses: Sequence[str]) -> str:
     """Return the address of an interface, IPv4 first. Link-local addresses count. Raises ValueError if it has two of one family."""
     v4, v6 = ([text for text in addresses if ipaddress.ip_address(text).version == version] for version in (4, 6))
-    for several in (v4, v6):
-        if len(several) > 1:
-            raise ValueError("interface %s has several addresses: %s" % (name, ", ".join(several)))
+    for same_family in (v4, v6):
+        if len(same_family) > 1:
+            raise ValueError("interface %s has several addresses: %s" % (name, ", ".join(same_family)))
     return (v4 + v6)[0]
 
 
 def find_ambiguous(interfaces: Iterable[Interface]) -> list[str]:
-    """Return what ambiguous_addresses() does, from ``interfaces``. Virtual interfaces count only if no device has an address, as in a container."""
+    """Return the addresses of ``interfaces`` that Docker cannot choose between.
+
+    Virtual interfaces count only if no device has an address, as in a container.
+    """
     others = [interface for interface in interfaces if interface.name != "lo"]
     reachable = [interface._replace(addresses=[text for text in interface.addresses if _is_global(text)]) for interface in others]
     reachable = [interface for interface in reachable if interface.addresses]
     devices = [interface for interface in reachable if interface.device]
-    devices = devices or [interface for interface in reachable if not DOCKERS.fullmatch(interface.name)]
+    devices = devices or [interface for interface in reachable if not DOCKER_INTERFACES.fullmatch(interface.name)]
     if len(devices) < 2 and not any(_has_several_of_a_family(interface.addresses) for interface in devices):
         return []
     return ["%s (%s)" % (address, interface.name) for interface in devices for address in interface.addresses]
 
 
 def _has_several_of_a_family(addresses: Iterable[str]) -> bool:
-    """An IPv4 and an IPv6 address are not ambiguous: Docker takes IPv4."""
+    """Return whether two of these addresses are of one family. One of each is not ambiguous, because Docker takes IPv4."""
     families = [ipaddress.ip_address(text).version for text in addresses]
     return len(families) > len(set(families))
 
@@ -114,26 +117,26 @@ def parse_inet6(text: str) -> list[tuple[str, str]]:
 
 def parse_ifconf(data: bytes) -> list[tuple[str, str]]:
     """Return ``(interface, address)`` for each entry of SIOCGIFCONF. ``eth0:1`` counts as ``eth0``."""
-    entries = [data[at : at + IFREQ] for at in range(0, len(data), IFREQ)]
+    entries = [data[at : at + IFREQ_SIZE] for at in range(0, len(data), IFREQ_SIZE)]
     return [(entry[:NAME].split(b"\0")[0].decode().partition(":")[0], socket.inet_ntoa(entry[ADDRESS])) for entry in entries]
 
 
-def _ipv4() -> list[tuple[str, str]]:
+def _read_ipv4() -> list[tuple[str, str]]:
     """Read IPv4 addresses from the kernel. Starting a program such as ip would take longer than all other reads of the network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        room = 64
+        capacity = 64
         while True:
-            buffer = array.array("B", bytes(room * IFREQ))
+            buffer = array.array("B", bytes(capacity * IFREQ_SIZE))
             request = struct.pack("iP", len(buffer), buffer.buffer_info()[0])
             used = struct.unpack("iP", fcntl.ioctl(sock.fileno(), SIOCGIFCONF, request))[0]
             if used < len(buffer):
                 return parse_ifconf(buffer.tobytes()[:used])
-            room *= 2
+            capacity *= 2
 
 
 def _is_up(name: str) -> bool:
     text = _read(os.path.join(SYS, name, "flags")).strip()
-    return bool(int(text, 16) & UP) if text else True
+    return bool(int(text, 16) & FLAG_UP) if text else True
 
 
 def _read(path: str) -> str:

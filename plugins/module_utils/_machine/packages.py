@@ -18,16 +18,16 @@ PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-contain
 
 # The files that list held packages, and the pattern of a line: dpkg(1) --set-selections, dnf-versionlock(8) of dnf 4 and of dnf 5, zypper(8) addlock.
 # Each pattern begins with a line break: in files of a megabyte, re finds literal text many times faster than ^.
-HELD = (
+HELD_FILES = (
     ("var/lib/dpkg/status", r"\nPackage: (%s)\nStatus: hold "),
     ("etc/dnf/plugins/versionlock.list", r"\n(%s)-\d+:"),
     ("etc/dnf/versionlock.toml", r'\nname *= *"(%s)"'),
     ("etc/zypp/locks", r"\nsolvable_name: (%s)$"),
 )
 
-# The states of a package if dpkg was killed while it worked on it.
-HALF = ("half-installed", "unpacked", "half-configured")
-STATE = r"\nPackage: (%s)\nStatus: \S+ \S+ (\S+)$"
+# The states of a package on which dpkg was working when it was killed.
+HALF_INSTALLED_STATES = ("half-installed", "unpacked", "half-configured")
+STATE_PATTERN = r"\nPackage: (%s)\nStatus: \S+ \S+ (\S+)$"
 
 # rpm records no such state. So the role nvidia_container_toolkit creates this file while dnf or zypper changes packages.
 UNFINISHED = "var/lib/gpu-swarm/packages-unfinished"
@@ -35,7 +35,7 @@ UNFINISHED = "var/lib/gpu-swarm/packages-unfinished"
 
 def held_packages(root: str = "/") -> list[str]:
     """Return the names of the held packages, in the order of PACKAGES."""
-    names = {name for path, line in HELD for name in _find(line, os.path.join(root, path))}
+    names = {name for path, pattern in HELD_FILES for name in _find(pattern, os.path.join(root, path))}
     return [name for name in PACKAGES if name in names]
 
 
@@ -46,14 +46,14 @@ def is_half_installed(root: str = "/") -> bool:
     dpkg = os.path.join(root, "var/lib/dpkg")
     # dpkg writes newer changes to numbered files and merges them into its status later.
     files = [os.path.join(dpkg, "status"), *sorted(glob.glob(os.path.join(glob.escape(dpkg), "updates", "[0-9]*")))]
-    states = dict(pair for path in files for pair in _find(STATE, path))
-    return any(state in HALF for state in states.values())
+    states = dict(pair for path in files for pair in _find(STATE_PATTERN, path))
+    return any(state in HALF_INSTALLED_STATES for state in states.values())
 
 
-def _find(line: str, path: str) -> list[Any]:
+def _find(pattern: str, path: str) -> list[Any]:
     """Return all matches of the pattern in a file; none if the file does not exist."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
-            return re.findall(line % "|".join(map(re.escape, PACKAGES)), "\n" + stream.read(), re.MULTILINE)
+            return re.findall(pattern % "|".join(map(re.escape, PACKAGES)), "\n" + stream.read(), re.MULTILINE)
     except OSError:
         return []

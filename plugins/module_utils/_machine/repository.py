@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The commands with which each package manager lists and downloads packages, and the parsers of their output.
+"""The commands that list and download packages with each package manager, and the parsers of their output.
 
 The commands read one repository, or the repositories of the node. They write only into one directory. The node's settings, such as proxies, apply.
 Private to this collection: no stability is promised to others.
@@ -45,7 +45,7 @@ DNF_ONE = (*DNF, "--noplugins", *DNF_REPOSITORY, *REPOQUERY)
 # Some repositories of a node cannot be read without these plugins: they add repositories, or headers that a server requires.
 DNF_PLUGINS = "amazon-id,artifact-registry,spacewalk,susemanagerplugin"
 DNF_OWN = (*DNF, "--disableplugin=*", "--enableplugin=" + DNF_PLUGINS, *REPOQUERY)
-# A root of its own has its own rpm database with its own keys, and no service that rewrites definitions.
+# zypper gets a root of its own: with its own rpm database and keys, and without services that rewrite definitions.
 ZYPPER = ("zypper", "--non-interactive", "--xmlout", "--root", "{work}/root", "--reposd-dir")
 ZYPPER_DIRECTORIES = ("/etc/products.d", "/etc/zypp/credentials.d", "/etc/zypp/vars.d", "/var/cache/zypp/raw", "/var/cache/zypp/solv")
 SEARCH = ("search", "--details", "--match-exact", "--type", "package")
@@ -110,7 +110,7 @@ MANAGERS = {
     ),
 }
 # For packages from the node's own repositories. apt reads the node's lists. The others copy the node's cache and update the copy.
-OWN = {
+MANAGERS_OF_NODE = {
     "apt": replace(MANAGERS["apt"], definition_path="", files={APT_CONF: APT_CACHE}, folders=("{work}/cache",), refresh_commands=()),
     "dnf": replace(
         MANAGERS["dnf"], definition_path="", folders=(), list_command=DNF_OWN, may_skip_repositories=True,
@@ -136,7 +136,7 @@ def parse_versions(manager: Manager, output: str) -> dict[str, list[str]]:
     versions: dict[str, set[str]] = {}
     for match in re.finditer(manager.line_pattern, output, re.MULTILINE):
         versions.setdefault(match.group("name"), set()).add(match.group("version"))
-    return {name: sorted(candidates, key=_order, reverse=True) for name, candidates in versions.items()}
+    return {name: sorted(candidates, key=_sort_key, reverse=True) for name, candidates in versions.items()}
 
 
 def require_version(versions: Mapping[str, Sequence[str]], packages: Sequence[str], wanted: str) -> None:
@@ -144,22 +144,22 @@ def require_version(versions: Mapping[str, Sequence[str]], packages: Sequence[st
     lacking = [name for name in packages if wanted not in versions.get(name, ())]
     if not lacking:
         return
-    everywhere = [version for version in versions.get(packages[0], ()) if all(version in versions.get(name, ()) for name in packages)]
-    shown = ", ".join(everywhere[:MAX_SHOWN]) + (", ..." if len(everywhere) > MAX_SHOWN else "")
-    others = "All packages are available in version %s" % shown if everywhere else "No version has all packages"
+    complete = [version for version in versions.get(packages[0], ()) if all(version in versions.get(name, ()) for name in packages)]
+    shown = ", ".join(complete[:MAX_SHOWN]) + (", ..." if len(complete) > MAX_SHOWN else "")
+    others = "All packages are available in version %s" % shown if complete else "No version has all packages"
     raise GpuSwarmError("%s: version %s is not available. %s" % (", ".join(lacking), wanted, others), problem="version")
 
 
 def failure_text(manager: Manager, output: str) -> str:
     """Return the package manager's error in one line."""
-    return " ".join(dict.fromkeys(" ".join(text.split()) for text in _complaints(manager, output) or [output]))
+    return " ".join(dict.fromkeys(" ".join(text.split()) for text in _find_errors(manager, output) or [output]))
 
 
-def _complaints(manager: Manager, output: str) -> list[str]:
+def _find_errors(manager: Manager, output: str) -> list[str]:
     return [html.unescape(text) if "<?xml" in output else text for text in re.findall(manager.error_pattern, output)]
 
 
-def _order(version: str) -> list[tuple[int, str]]:
+def _sort_key(version: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"[^0-9A-Za-z]+", version)]
 
 
@@ -174,7 +174,7 @@ def query(manager: Manager, work: str, packages: Sequence[str], run: Runner) -> 
         if code not in manager.good_exit_codes:
             raise _unreadable(failure_text(manager, error + "\n" + output) or "exit status %d" % code)
     versions = parse_versions(manager, output)
-    if manager.may_skip_repositories and not versions.keys() >= set(packages) and _complaints(manager, error + "\n" + output):
+    if manager.may_skip_repositories and not versions.keys() >= set(packages) and _find_errors(manager, error + "\n" + output):
         raise _unreadable(failure_text(manager, error + "\n" + output))
     return versions
 

@@ -18,7 +18,7 @@ from ansible.module_utils.urls import fetch_url
 from .._errors import GpuSwarmError
 from .._openpgp import Keys, encode_keys, normalize_fingerprint, parse_keys
 
-MAX_BYTES = 1 << 20  # a key has a few thousand
+MAX_BYTES = 1 << 20  # a key has a few thousand bytes
 MAX_REDIRECTIONS = 10  # as in urllib
 REDIRECTIONS = (301, 302, 303, 307, 308)
 
@@ -91,7 +91,7 @@ def encode_for(path: str, keys: Keys, armored: bool = False) -> bytes:
 
 
 def read_installed(path: str, wanted: str | None, armored: bool = False) -> Keys | None:
-    """Return the keys at ``path``, however their lines are broken; None if they have the wrong fingerprint or encoding."""
+    """Return the keys at ``path``, no matter where their lines end; None if they have the wrong fingerprint or encoding."""
     try:
         keys = check_key(read_file(path), wanted, path)
     except GpuSwarmError:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Where GPUs are in a machine: the firmware's names of slots, and the PCI addresses of the driver's GPUs.
+"""Reads where GPUs are in a machine: the firmware's names of slots, and the PCI addresses of the driver's GPUs.
 
 The kernel lists slots only if its driver for hot-plug slots, or pci_slot, is loaded. Private to this collection: no stability is promised to others.
 """

@@ -37,13 +37,13 @@ SOURCES = (
     "/etc/zypp/repos.d/*.repo",
 )  # fmt: skip
 # The ending of Ansible's backup of a file that it changes.
-_COPY = re.compile(r"\.[0-9]+\.[0-9]{4}-[0-9]{2}-[0-9]{2}@[0-9:]{8}~$")
+_BACKUP = re.compile(r"\.[0-9]+\.[0-9]{4}-[0-9]{2}-[0-9]{2}@[0-9:]{8}~$")
 # The links of enabled services. systemd leaves them when the packages are removed.
 LINKS = "/etc/systemd/system/*.wants/nvidia-cdi-refresh.*"
 CONFIG = "/etc/nvidia-container-runtime/config.toml"
 RPMSAVE = ".rpmsave"  # rpm renames an edited file to this when it removes the package
 # Lines of config.toml that gpu_node writes and removes again. An upgrade of the packages may rewrite the file in between.
-_OF_NODE = re.compile(rb"[ \t]*#?[ \t]*(?:swarm-resource|mode)\b|[ \t\r]*$")
+_LINES_OF_NODE = re.compile(rb"[ \t]*#?[ \t]*(?:swarm-resource|mode)\b|[ \t\r]*$")
 
 # By path: the file "before", as Snapshot.to_json() returns it, and the hashes of each "written" content.
 Record = Dict[str, Dict[str, Any]]
@@ -59,15 +59,15 @@ class ToolkitFiles:
     def paths_to_restore(self) -> list[str]:
         """Return the paths that restore() would change."""
         record = self._record()
-        on_record = [path for path in self._all_paths(record) if self._read(path).sha256 != self._before(record, path).sha256]
-        return sorted({*on_record, *self._unrecorded(record)})
+        recorded = [path for path in self._all_paths(record) if self._read(path).sha256 != self._before(record, path).sha256]
+        return sorted({*recorded, *self._unrecorded(record)})
 
     def record_originals(self, paths: Iterable[str], check: bool, move: Move) -> bool:
         """Record the files before a run writes them. A recorded file is recorded again only if someone has edited it since."""
         record = self._record()
-        own = self._unrecorded(record)
+        unrecorded = self._unrecorded(record)
         wanted = [path for path in paths if path not in record or self._is_edited(record, path)]
-        new = {path: {"before": self._original_of(path, own).to_json(), "written": []} for path in wanted}
+        new = {path: {"before": self._original_of(path, unrecorded).to_json(), "written": []} for path in wanted}
         return self._write({**record, **new}, move) if new and not check else bool(new)
 
     def record_written(self, paths: Iterable[str], check: bool, move: Move) -> bool:
@@ -80,7 +80,7 @@ class ToolkitFiles:
         return self._write(record, move) if new and not check else bool(new)
 
     def restore(self, check: bool, move: Move) -> tuple[bool, list[str]]:
-        """Restore the former files. Returns whether that is a change, and a text for each file that is left as it is."""
+        """Restore the former files. Return whether anything changes, and a text for each file that stays as it is."""
         record = self._record()
         paths = sorted({*self._all_paths(record), *self._unrecorded(record)}, key=lambda path: (path not in DEFINITIONS, path))
         changed, edited, originals = False, [], set()
@@ -92,10 +92,10 @@ class ToolkitFiles:
             elif self._read(path).sha256 != self._before(record, path).sha256:
                 changed = True
                 self._restore_one(record, path, check, move)
-        changed = self._remove_copies(record, originals, check) or changed
+        changed = self._remove_backups(record, originals, check) or changed
         if record and not check:
             _files.remove(self._path)
-        return self._remove_links(check) or changed or bool(record), edited + self._config_left(record)
+        return self._remove_links(check) or changed or bool(record), edited + self._describe_kept_config(record)
 
     # -- one file ----------------------------------------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class ToolkitFiles:
         current, before = self._read(path), self._before(record, path)
         if self._is_edited(record, path):
             return "someone has edited it since"
-        users = self._users(path) if current.existed and not before.existed else []
+        users = self._find_users(path) if current.existed and not before.existed else []
         return "%s uses it" % ", ".join(users) if users else None
 
     def _is_edited(self, record: Record, path: str) -> bool:
@@ -127,7 +127,7 @@ class ToolkitFiles:
         if path == CONFIG and os.path.isdir(folder) and not os.listdir(folder):
             os.rmdir(folder)
 
-    def _users(self, path: str) -> list[str]:
+    def _find_users(self, path: str) -> list[str]:
         """Return the definitions of repositories that name this file."""
         sources = [source for pattern in SOURCES for source in sorted(glob.glob(self._full_path(pattern)))]
         texts = {source: _files.read_text(source) for source in sources}
@@ -144,10 +144,10 @@ class ToolkitFiles:
             unrecorded += [path, *(key for key in keys if key not in record and os.path.exists(self._full_path(key)))]
         return unrecorded
 
-    def _original_of(self, path: str, own: Collection[str]) -> Snapshot:
-        """Return the file as it is now; as missing if it is in ``own``: an older release wrote it and did not record what was there before."""
+    def _original_of(self, path: str, unrecorded: Collection[str]) -> Snapshot:
+        """Return the file as it is now. A file in ``unrecorded`` counts as missing: an older release wrote it and did not record the former one."""
         entry = self._read(path)
-        return Snapshot(entry.path) if path in own or MARK in (entry.data or b"") else entry
+        return Snapshot(entry.path) if path in unrecorded or MARK in (entry.data or b"") else entry
 
     # -- backups and links --------------------------------------------------------------------------------------
 
@@ -157,16 +157,17 @@ class ToolkitFiles:
             if path == CONFIG:
                 yield path + RPMSAVE
 
-    def _remove_copies(self, record: Record, originals: Collection[str | None], check: bool) -> bool:
+    def _remove_backups(self, record: Record, originals: Collection[str | None], check: bool) -> bool:
         """Remove Ansible's backups of contents that this collection wrote or restores. If a file is left edited, its backup is the only copy of the
         original, so backups of ``originals`` stay."""
-        own = {self._before(record, path).sha256 for path in record}.difference(originals)
+        own_contents = {self._before(record, path).sha256 for path in record}.difference(originals)
         patterns = [glob.escape(self._full_path(path)) + ".*~" for path in {*record, *DEFINITIONS}]
-        candidates = [candidate for pattern in patterns for candidate in glob.glob(pattern) if _COPY.search(candidate)]
-        copies = [candidate for candidate in candidates if MARK in (Snapshot.take(candidate).data or b"") or Snapshot.take(candidate).sha256 in own]
-        for candidate in copies if not check else ():
-            _files.remove(candidate)
-        return bool(copies)
+        candidates = [candidate for pattern in patterns for candidate in glob.glob(pattern) if _BACKUP.search(candidate)]
+        snapshots = [Snapshot.take(candidate) for candidate in candidates]
+        backups = [snapshot.path for snapshot in snapshots if MARK in (snapshot.data or b"") or snapshot.sha256 in own_contents]
+        for backup in backups if not check else ():
+            _files.remove(backup)
+        return bool(backups)
 
     def _remove_links(self, check: bool) -> bool:
         links = [link for link in glob.glob(self._full_path(LINKS)) if os.path.islink(link) and not self._target_exists(link)]
@@ -178,7 +179,7 @@ class ToolkitFiles:
         target = os.readlink(link)
         return os.path.exists(self._full_path(target) if os.path.isabs(target) else os.path.join(os.path.dirname(link), target))
 
-    def _config_left(self, record: Record) -> list[str]:
+    def _describe_kept_config(self, record: Record) -> list[str]:
         if CONFIG in record or not os.path.exists(self._full_path(CONFIG)):
             return []
         return ["%s (it existed before, or an older release wrote it)" % CONFIG]
@@ -224,4 +225,4 @@ def _digest(path: str, data: bytes | None) -> str | None:
     """Return the hash of a file. For config.toml, it leaves out the lines that gpu_node edits."""
     if data is None or _recorded_as(path) != CONFIG:
         return _files.digest(data)
-    return _files.digest(b"\n".join(line for line in data.splitlines() if not _OF_NODE.match(line)))
+    return _files.digest(b"\n".join(line for line in data.splitlines() if not _LINES_OF_NODE.match(line)))

@@ -17,34 +17,34 @@ from typing import NamedTuple
 
 from .. import _files
 
-NODE = "dev/nvidia-uvm"
+DEVICE_PATH = "dev/nvidia-uvm"
 # If one of these exists, CUDA does not need this device: in WSL, and with the driver of Jetson.
-ELSEWHERE = ("dev/dxg", "sys/module/nvgpu")
+NOT_NEEDED_WITH = ("dev/dxg", "sys/module/nvgpu")
 
 
 class UvmState(NamedTuple):
     """The state of the device."""
 
-    node: int | None  # the major number of the device; None without a device
-    loaded: int | None  # the major number of the kernel module; None if it is not loaded
+    device_major: int | None  # the major number of the device; None without a device
+    module_major: int | None  # the major number of the kernel module; None if it is not loaded
     needed: bool = True
 
 
 def read_uvm(root: str = "/") -> UvmState:
     """Read the state of the device. ``root`` is the machine's root directory."""
-    needed = not any(os.path.exists(os.path.join(root, path)) for path in ELSEWHERE)
-    return UvmState(_node(os.path.join(root, NODE)), parse_major(_files.read_text(os.path.join(root, "proc/devices"))), needed)
+    needed = not any(os.path.exists(os.path.join(root, path)) for path in NOT_NEEDED_WITH)
+    return UvmState(_read_major(os.path.join(root, DEVICE_PATH)), parse_major(_files.read_text(os.path.join(root, "proc/devices"))), needed)
 
 
 def uvm_problem(device: UvmState) -> str | None:
     """Return why CUDA cannot use the device; None if it can, or does not need it."""
-    if not device.needed or (device.node is not None and device.node == device.loaded):
+    if not device.needed or (device.device_major is not None and device.device_major == device.module_major):
         return None
-    if device.loaded is None:
+    if device.module_major is None:
         return "the kernel module nvidia-uvm is not loaded (/proc/devices)"
-    if device.node is None:
+    if device.device_major is None:
         return "the device /dev/nvidia-uvm does not exist"
-    return "the device /dev/nvidia-uvm has major number %d, and the kernel module has %d (/proc/devices)" % (device.node, device.loaded)
+    return "the device /dev/nvidia-uvm has major number %d, and the kernel module has %d (/proc/devices)" % (device.device_major, device.module_major)
 
 
 def parse_major(devices: str) -> int | None:
@@ -53,7 +53,7 @@ def parse_major(devices: str) -> int | None:
     return int(match.group(1)) if match else None
 
 
-def _node(path: str) -> int | None:
+def _read_major(path: str) -> int | None:
     try:
         status = os.stat(path)
     except OSError:

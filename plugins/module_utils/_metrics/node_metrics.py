@@ -13,7 +13,7 @@ from collections import Counter
 from typing import Any, Collection, Iterator, Mapping
 
 from .._gpu.record import devices_of
-from .._health.label import FAULT, left_out
+from .._health.label import FAULT, unaccepted_losses
 from .._ledger.node_labels import model_of
 from .._ledger.unreserved import is_of_gpus
 from .._placement.availability import ACTIVE, DRAINED, PAUSED, closed_as
@@ -141,7 +141,7 @@ def _faults(record: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
         xid = "" if reported["xid"] is None else "%d" % reported["xid"]
         location = (reported["pci_bus_id"] or "", reported["slot"] or "", reported["serial"] or "")
         yield (reported["card"] or "", *node, reported["reason"] or "", xid, *location, metric_names.YES)
-    for excluded in left_out(record["labels"]):
+    for excluded in unaccepted_losses(record["labels"]):
         if not (has_fault and excluded.card and excluded.card == reported["card"]):
             place = (excluded.pci or "", excluded.slot or "", excluded.serial or "")
             yield (excluded.card or "", *node, excluded.reason or "", "", *place, metric_names.NO)

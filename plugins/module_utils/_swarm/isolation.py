@@ -75,7 +75,7 @@ def _parse(label: Mapping[str, Any]) -> Isolation:
     level = label["level"] if label["level"] in LEVELS else UNKNOWN
     since, read_at, joined = (_optional_time(label.get(name)) for name in ("since", "read", "joined"))
     by_node = (label.get("allocation_findings") or {}).items()
-    of_nodes = {str(node): NodeFindings(_time(item["read"]), tuple(allocation_findings.checked(item["found"]))) for node, item in by_node}
+    of_nodes = {str(node): NodeFindings(_time(item["read"]), tuple(allocation_findings.valid_findings(item["found"]))) for node, item in by_node}
     leader, again = label.get("leader"), {str(task): tuple(map(str, values)) for task, values in (label.get("again") or {}).items()}
     return Isolation(level, since, nodes, found, read_at, joined, of_nodes, None if leader is None else str(leader), again)
 
@@ -146,13 +146,13 @@ def _merge_findings(
     """Return the last findings of each node, cut to a limit. A node that lies cannot displace the first finding of another node."""
     merged = {**before, **{node: NodeFindings(now, tuple(_not_in_future(findings, now))) for node, findings in read_now.items()}}
     listed_only = {node: item for node, item in merged.items() if item.found and (listed is None or node in listed)}
-    kept = sorted((place, node) for node, item in listed_only.items() for place in range(len(item.found)))[: allocation_findings.MOST_OF_ALL]
+    kept = sorted((place, node) for node, item in listed_only.items() for place in range(len(item.found)))[: allocation_findings.MAX_FINDINGS_OF_ALL]
     count = {node: sum(1 for dummy, other in kept if other == node) for node in listed_only}
     return {node: listed_only[node]._replace(found=listed_only[node].found[: count[node]]) for node in sorted(listed_only) if count[node]}
 
 
 def _not_in_future(findings: Any, now: int) -> list[Finding]:
-    return [finding._replace(since=min(finding.since, now)) for finding in allocation_findings.checked(findings)]
+    return [finding._replace(since=min(finding.since, now)) for finding in allocation_findings.valid_findings(findings)]
 
 
 def _merge_counts(before: Isolation, found: Mapping[str, Any], since: int, now: int) -> dict[str, AuditCount]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from .._guard.admission import is_allowed
-from .._health.allocation_findings import Finding, as_lists, text_of
+from .._health.allocation_findings import Finding, as_lists, short_text
 from .._program.clock import Clock
 from .._program.lifetime import publish
 from . import process_owner
@@ -96,7 +96,7 @@ class AllocationCheck:
     def _assigned_outside_swarm(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container]) -> Iterator[Use]:
         for container in running.values():
             if container.requests and not self._is_allowed(container):
-                yield from (Use(card, "", text_of(_OUTSIDE_SWARM % container.name)) for card in cards_of(container.requests, cards))
+                yield from (Use(card, "", short_text(_OUTSIDE_SWARM % container.name)) for card in cards_of(container.requests, cards))
 
     def _use(self, card: str, process: process_owner.Process, running: Mapping[str, Container]) -> Use | None:
         # The outermost container: a task with its own dockerd starts others inside it.
@@ -106,7 +106,7 @@ class AllocationCheck:
         if process.name.startswith(_MPS_SERVER):
             return None
         owner = _OUTSIDE_SWARM % container.name if container else self._users.name(process.uid)
-        return Use(card, "", text_of("%s (%s)" % (owner, process.name)))
+        return Use(card, "", short_text("%s (%s)" % (owner, process.name)))
 
     def _publish(self, findings: Sequence[Finding]) -> None:
         """Write the findings if they changed."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._gpu.record import devices_of
-from .._health.allocation_findings import IDLE, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding, ordered, text_of
+from .._health.allocation_findings import IDLE, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding, most_important, short_text
 from .._policy.generic_resources import AMOUNT
 from .container_files import Assigned
 
@@ -85,7 +85,7 @@ def find_differences(
 
 def _is_by(finding: Finding, container: Use) -> bool:
     """Return whether a process of this container uses the card. Its name comes first, because a long name leaves no room for the process."""
-    return finding.card == container.card and not finding.task and finding.by.startswith(text_of(container.by + " ("))
+    return finding.card == container.card and not finding.task and finding.by.startswith(short_text(container.by + " ("))
 
 
 def _finding(use: Use, holders: Sequence[str] | None, is_advertised: bool) -> Finding | None:
@@ -116,7 +116,7 @@ class Comparison:
         # A process may end a moment after its container, so two snapshots in a row must agree.
         agreed, self.settled, self._before = findings & self._before, findings == self._before, findings
         self._since = {finding: self._since.get(finding, clock) for finding in findings}
-        return ordered([*(finding._replace(since=self._since[finding]) for finding in agreed), *self._idle(snapshot, now, clock)])
+        return most_important([*(finding._replace(since=self._since[finding]) for finding in agreed), *self._idle(snapshot, now, clock)])
 
     def _idle(self, snapshot: Snapshot, now: float, clock: int) -> list[Finding]:
         used = {(use.task, use.card) for use in snapshot.uses}

@@ -16,7 +16,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from .._guard import bolt, engine_record
 from .._guard.task_record import RecordError, TaskRecord
-from .._health.allocation_findings import text_of
+from .._health.allocation_findings import short_text
 from .written import stamp
 
 TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
@@ -137,4 +137,4 @@ def _requests(path: str) -> Sequence[str]:
 
 def _container(config: Mapping[str, Any]) -> Container:
     labels = {str(key): str(value) for key, value in (config["Config"].get("Labels") or {}).items()}
-    return Container(text_of(str(config["Name"]).lstrip("/")), labels.get(TASK, ""), labels.get(SERVICE, ""), labels)
+    return Container(short_text(str(config["Name"]).lstrip("/")), labels.get(TASK, ""), labels.get(SERVICE, ""), labels)

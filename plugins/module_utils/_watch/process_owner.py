@@ -15,7 +15,7 @@ from typing import Callable, NamedTuple, Sequence
 
 from .. import _bounded
 from .._errors import GpuSwarmError
-from .._health.allocation_findings import text_of
+from .._health.allocation_findings import short_text
 
 # Docker's cgroups: docker-<id>.scope if systemd creates them, <id> if dockerd does. Other runtimes use other names (libpod-…, cri-containerd-…).
 _CONTAINER = re.compile(r"(?:docker-)?([0-9a-f]{64})(?:\.scope)?")
@@ -57,7 +57,7 @@ def read(pid: int, root: str = "/proc") -> Process | None:
         return None
     if before is None or owner is None or after is None or before[1] != after[1]:
         return None
-    return Process(after[1], containers(cgroup), int(owner.group(1)), text_of(after[0].decode("utf-8", "replace")))
+    return Process(after[1], containers(cgroup), int(owner.group(1)), short_text(after[0].decode("utf-8", "replace")))
 
 
 def _stat(pid: int, root: str) -> tuple[bytes, bytes] | None:
@@ -98,7 +98,7 @@ class Users:
             self._next = began + took / _SHARE if took > _FAST_S else 0.0
         if len(self._known) >= _USERS:
             self._known.clear()
-        self._known[uid] = text_of(name)
+        self._known[uid] = short_text(name)
         return self._known[uid]
 
     def _looked_up(self, uid: int) -> str:

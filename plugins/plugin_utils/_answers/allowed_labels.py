@@ -18,7 +18,7 @@ from typing import Any
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ...module_utils._health.label import LEFT_OUT, PAUSE, SHRINK, format_labels
-from ...module_utils._health.verdict import left_out
+from ...module_utils._health.verdict import excluded_label
 from ...module_utils._manager.decide import ON_LOSS
 from ...module_utils._policy.labels import DEDICATED, RESERVED, Options
 from .answer import is_cpu
@@ -68,7 +68,7 @@ def with_inventory_labels(answer: dict[str, Any], args: Mapping[str, Any]) -> di
     if args.get("state", "present") == "present" and args.get("advertise", True):
         labels.update({ON_LOSS: on_loss} if on_loss != PAUSE else {})
         labels.update({key: "true"} if is_dedicated(args) else {})
-        card_labels = [left_out(card, _consents(args)) for card in answer.get("left_out") or [] if "last_known" in card]
+        card_labels = [excluded_label(card, _consents(args)) for card in answer.get("left_out") or [] if "last_known" in card]
         labels.update({LEFT_OUT: format_labels(card_labels)} if card_labels else {})
     return {**answer, "labels": labels}
 

@@ -14,7 +14,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...module_utils._machine.addresses import DOCKERS, advertised_address
+from ...module_utils._machine.addresses import DOCKER_INTERFACES, advertised_address
 from ...module_utils._printable import printable
 
 SETTING = "swarm_member_advertise_addr"
@@ -70,7 +70,7 @@ def warnings(differences: Mapping[str, str | None]) -> list[str]:
 
 
 def _list_addresses(interfaces: Mapping[str, Iterable[str]]) -> str:
-    own_interfaces = {name: addresses for name, addresses in interfaces.items() if not DOCKERS.fullmatch(name)}
+    own_interfaces = {name: addresses for name, addresses in interfaces.items() if not DOCKER_INTERFACES.fullmatch(name)}
     return ", ".join(f"{address} ({name})" for name, addresses in (own_interfaces or interfaces).items() for address in addresses)
 
 

@@ -86,7 +86,7 @@ def _is_due(shown: Mapping[str, Any], update: Mapping[str, Any]) -> bool:
 def _read_findings(hosts: Iterable[Host], before: isolation.Isolation) -> dict[str, Any]:
     """The findings of each node's watcher, by node. A node that has no findings now and had none before is excluded."""
     health = {host.node_id or "": (host.assessed or {}).get("health") or {} for host in hosts}
-    findings_by_node = {node: allocation_findings.checked(health_report.get("allocation_findings")) for node, health_report in health.items()}
+    findings_by_node = {node: allocation_findings.valid_findings(health_report.get("allocation_findings")) for node, health_report in health.items()}
     return {
         node: allocation_findings.as_lists(findings) for node, findings in findings_by_node.items() if findings or node in before.allocation_findings
     }
@@ -94,7 +94,7 @@ def _read_findings(hosts: Iterable[Host], before: isolation.Isolation) -> dict[s
 
 def _same_findings(before: isolation.Isolation, after: isolation.Isolation) -> bool:
     left, right = ({node: findings.found for node, findings in state.allocation_findings.items()} for state in (before, after))
-    return allocation_findings.alike(left, right)
+    return allocation_findings.are_alike(left, right)
 
 
 def _recorded(shown: Mapping[str, Any]) -> isolation.Isolation:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...module_utils._gpu.record import devices_of
-from ...module_utils._health.label import FAULT, OK, WARNING, describe_label, left_out
+from ...module_utils._health.label import FAULT, OK, WARNING, describe_label, unaccepted_losses
 from ...module_utils._ledger import allocation_report
 from ...module_utils._ledger.isolation_state import differs, level_of
 from ...module_utils._ledger.node_labels import is_excluded, model_of
@@ -101,7 +101,7 @@ def _state(node: Mapping[str, Any], swarm_isolation: Mapping[str, Any]) -> tuple
     if node["availability"] != availability.ACTIVE:
         former = f"it returns to {node['former_availability']} with the next run of provision" if node["set_by_run"] else ""
         return unschedulable, Verdict.WAITING, "; ".join(filter(None, [problem, former]))
-    notes = ["a GPU is excluded"] if is_excluded(node) and not left_out(node["labels"]) else []
+    notes = ["a GPU is excluded"] if is_excluded(node) and not unaccepted_losses(node["labels"]) else []
     other = _other_isolation(node, swarm_isolation)
     reallocatable = [value for task in node["tasks"] for value in allocated_but_free_for_leader(task, swarm_isolation)]
     notes += [f"may be allocated again: {shortened(reallocatable)} (what=faulty)"] if reallocatable else []
@@ -111,7 +111,7 @@ def _state(node: Mapping[str, Any], swarm_isolation: Mapping[str, Any]) -> tuple
 
 def _with_excluded_cards(state: tuple[str, Verdict, str], node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
     """Add the failed cards that the node does not advertise. They count as a failure until somebody consents to fewer GPUs."""
-    cards = ", ".join(map(describe_label, left_out(node["labels"])))
+    cards = ", ".join(map(describe_label, unaccepted_losses(node["labels"])))
     if not cards:
         return state
     text = f"excluded without consent: {cards}. Repair it, or consent with gpu_node_expect. Then run provision"

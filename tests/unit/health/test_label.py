@@ -86,9 +86,9 @@ def test_a_card_is_described(value, words):
 def test_excluded_gpus_are_described():
     labels = {label.LEFT_OUT: f"fault {CARD} reason=lost {PLACE}; fault reason=lost gpu=5"}
     first = Label("fault", CARD, "lost", pci="00000000:C1:00.0", slot="12", serial="1322")
-    assert label.left_out(labels) == [first, Label("fault", None, "lost", gpu=5)]
-    assert label.left_out({label.LEFT_OUT: f"ok {CARD} reason=lost; fault reason=lost gpu=5"}) == [Label("fault", None, "lost", gpu=5)]
-    assert label.left_out({}) == label.left_out({label.LEFT_OUT: " ; "}) == []
+    assert label.unaccepted_losses(labels) == [first, Label("fault", None, "lost", gpu=5)]
+    assert label.unaccepted_losses({label.LEFT_OUT: f"ok {CARD} reason=lost; fault reason=lost gpu=5"}) == [Label("fault", None, "lost", gpu=5)]
+    assert label.unaccepted_losses({}) == label.unaccepted_losses({label.LEFT_OUT: " ; "}) == []
 
 
 @pytest.mark.parametrize(

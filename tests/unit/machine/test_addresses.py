@@ -74,7 +74,7 @@ def test_docker_advertises_this_address(setting, address):
         ("[fd00::5]", "no interface [fd00::5] with an address"),  # Docker wants no brackets without a port
         ("eth1", "interface eth1 has several addresses: 10.1.0.5, 10.1.0.6"),
         ("eth2", "interface eth2 has several addresses: fd00::7, fe80::7"),
-        ("0.0.0.0", "0.0.0.0 is no address of one machine"),
+        ("0.0.0.0", "0.0.0.0 is not the address of one machine"),
     ],
 )
 def test_addresses_that_docker_cannot_advertise_are_refused(setting, reason):
@@ -84,20 +84,20 @@ def test_addresses_that_docker_cannot_advertise_are_refused(setting, reason):
 
 def test_the_addresses_of_interfaces_that_others_may_reach(monkeypatch):
     listed = [("lo", "127.0.0.1"), ("eth0", "10.0.0.5"), ("docker0", "172.17.0.1")]
-    monkeypatch.setattr(machine_addresses, "_ipv4", lambda: listed)
+    monkeypatch.setattr(machine_addresses, "_read_ipv4", lambda: listed)
     monkeypatch.setattr(machine_addresses, "parse_inet6", lambda text: [("eth0", "fe80::1"), ("veth0123456", "fe80::2")])
     assert machine_addresses.addresses_by_interface() == {"docker0": ["172.17.0.1"], "eth0": ["10.0.0.5", "fe80::1"]}
 
 
 def test_addresses_are_read_from_the_kernel():
     def entry(name, address):
-        return (name.ljust(16, b"\0") + b"\x02\0\0\0" + socket.inet_aton(address)).ljust(machine_addresses.IFREQ, b"\0")
+        return (name.ljust(16, b"\0") + b"\x02\0\0\0" + socket.inet_aton(address)).ljust(machine_addresses.IFREQ_SIZE, b"\0")
 
     assert parse_ifconf(entry(b"lo", "127.0.0.1") + entry(b"eth0:1", "10.0.0.6")) == [("lo", "127.0.0.1"), ("eth0", "10.0.0.6")]
     assert parse_inet6("fd000000000000000000000000000005 02 40 00 80     eth0\n\n") == [("eth0", "fd00::5")]
 
 
 def test_the_addresses_of_this_machine_are_read():
-    addresses = dict(machine_addresses._ipv4())
+    addresses = dict(machine_addresses._read_ipv4())
     assert addresses.get("lo", "127.0.0.1") == "127.0.0.1"
     assert isinstance(machine_addresses.ambiguous_addresses(), list)

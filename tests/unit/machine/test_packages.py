@@ -11,9 +11,15 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import HELD, PACKAGES, UNFINISHED, held_packages, is_half_installed
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import (
+    HELD_FILES,
+    PACKAGES,
+    UNFINISHED,
+    held_packages,
+    is_half_installed,
+)
 
-DPKG, DNF4, DNF5, ZYPP = (path for path, _line in HELD)
+DPKG, DNF4, DNF5, ZYPP = (path for path, _line in HELD_FILES)
 BASE, OTHER = "nvidia-container-toolkit-base", "busybox"
 
 

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.repository import (
     MANAGERS,
-    OWN,
+    MANAGERS_OF_NODE,
     failure_text,
     parse_versions,
     query,
@@ -194,22 +194,23 @@ def test_zypper_may_find_nothing():
 
 def test_apt_updates_no_lists_of_the_node_s_own_repositories():
     run = Commands((0, MADISON, ""))
-    assert query(OWN["apt"], "/w", PACKAGES, run)[PACKAGES[1]] == ["1.20.0-1"]
+    assert query(MANAGERS_OF_NODE["apt"], "/w", PACKAGES, run)[PACKAGES[1]] == ["1.20.0-1"]
     assert [words[0] for words in run.called] == ["apt-cache"]
-    assert "Lists" not in "".join(OWN["apt"].files.values())
+    assert "Lists" not in "".join(MANAGERS_OF_NODE["apt"].files.values())
 
 
 @pytest.mark.parametrize(("name", "code", "complaint"), [("dnf", 0, DNF_OUTPUT), ("zypper", 106, ZYPPER_OUTPUT)])
 def test_a_skipped_repository_is_named_if_packages_are_missing(name, code, complaint):
     """It may have the missing ones."""
     skipped = (code, LISTED[name], complaint)
-    assert set(PACKAGES) <= set(query(OWN[name], "/w", PACKAGES, Commands(*[(0, "", "")] * len(OWN[name].refresh_commands), skipped)))
+    refreshed = [(0, "", "")] * len(MANAGERS_OF_NODE[name].refresh_commands)
+    assert set(PACKAGES) <= set(query(MANAGERS_OF_NODE[name], "/w", PACKAGES, Commands(*refreshed, skipped)))
     with pytest.raises(GpuSwarmError, match="^the repository cannot be read: ") as raised:
-        query(OWN[name], "/w", [*PACKAGES, "other"], Commands(*[(0, "", "")] * len(OWN[name].refresh_commands), skipped))
+        query(MANAGERS_OF_NODE[name], "/w", [*PACKAGES, "other"], Commands(*refreshed, skipped))
     assert raised.value.details == {"problem": "repository"}
 
 
 @pytest.mark.parametrize("name", ["dnf", "zypper"])
 def test_files_from_a_node_are_copied_into_the_directory(name):
-    assert OWN[name].copied_directories
-    assert all(source.startswith("/") and target.startswith("{work}/") for source, target in OWN[name].copied_directories.items())
+    assert MANAGERS_OF_NODE[name].copied_directories
+    assert all(source.startswith("/") and target.startswith("{work}/") for source, target in MANAGERS_OF_NODE[name].copied_directories.items())

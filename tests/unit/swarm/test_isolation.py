@@ -220,7 +220,7 @@ def test_findings_of_watchers_are_kept_by_node_at_any_level(level):
 def test_lying_nodes_displace_no_others_and_the_label_stays_small():
     liars = {f"liar{place:03}": [["outside", CARD, "", "", f"{place} {other} " + "x" * 99, 1] for other in range(99)] for place in range(100)}
     after = isolation.merged(Isolation(), {"allocation_findings": {**liars, "true": [OUTSIDE]}}, NOW)
-    assert sum(len(one.found) for one in after.allocation_findings.values()) == allocation_findings.MOST_OF_ALL
+    assert sum(len(one.found) for one in after.allocation_findings.values()) == allocation_findings.MAX_FINDINGS_OF_ALL
     assert after.allocation_findings["true"] == findings_of(OUTSIDE)
     assert len(json.dumps(isolation.as_shown(after))) < 50000
 

@@ -16,7 +16,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._bounded import TimedOut
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu.record import group_name, slot_name
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.allocation_findings import Finding, text_of
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.allocation_findings import Finding, short_text
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import allocation_check, process_owner
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.allocation_comparison import (
     Comparison,
@@ -271,10 +271,10 @@ def test_an_idle_operator_s_container_with_the_card_of_a_task_is_found():
 def test_a_container_with_a_long_name_is_one_finding(length):
     """Even if the name leaves no room for that of its process."""
     container, other = "container " + "n" * length, "container " + "n" * (length - 1)
-    uses = [Use(A, "", text_of("%s (py)" % container))]
-    assert {one.name for one in find_differences(uses, HELD, [A], [Use(A, "", text_of(container))])} == {"used-by-another"}
+    uses = [Use(A, "", short_text("%s (py)" % container))]
+    assert {one.name for one in find_differences(uses, HELD, [A], [Use(A, "", short_text(container))])} == {"used-by-another"}
     if length < 54:  # otherwise both are cut to the same text
-        assert {one.name for one in find_differences(uses, HELD, [A], [Use(A, "", text_of(other))])} == {"used-by-another", "seen-by-another"}
+        assert {one.name for one in find_differences(uses, HELD, [A], [Use(A, "", short_text(other))])} == {"used-by-another", "seen-by-another"}
 
 
 def found(name, card, task="", holder="", by="py"):
