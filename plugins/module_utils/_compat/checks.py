@@ -27,8 +27,8 @@ class Facts(NamedTuple):
     """What the checks need to know about a node.
 
     Versions are as the components report them, None for a missing component. ``gpus``: a GPU is advertised. ``values``: the values of config.toml, in
-    the form of runtime_config; ``file``: its path. ``integrated``: all GPUs are those of a Jetson. ``tried``: why the toolkit gives no container its
-    GPU, "" if it does.
+    the form of runtime_config; ``file``: its path. ``integrated``: all GPUs are those of a Jetson. ``toolkit_problem``: why the toolkit gives no
+    container its GPU, "" if it does.
     """
 
     engine: str | None = None
@@ -42,7 +42,7 @@ class Facts(NamedTuple):
     values: Mapping[str, Any] = {}
     file: str = "config.toml"
     integrated: bool = False
-    tried: str = ""
+    toolkit_problem: str = ""
 
 
 class Finding(NamedTuple):
@@ -60,14 +60,14 @@ def _has_gpus(facts: Facts) -> bool:
 _CONDITIONS: dict[str, Callable[[Facts], Any]] = {
     "named": lambda facts: bool(facts.gpu_kinds),
     "gpus": _has_gpus,
-    "tried": lambda facts: _has_gpus(facts) and facts.tried,
+    "tried": lambda facts: _has_gpus(facts) and facts.toolkit_problem,
     "discrete": lambda facts: bool(facts.discrete_kinds),
     "memory": lambda facts: bool(facts.memory_kinds),
     "finished_jobs": lambda facts: facts.finished_jobs,
     # A list of two kinds differs from the built-in default, so it stays active.
     "only_kind_gpu": lambda facts: [kind.upper() for kind in facts.gpu_kinds] == ["GPU"],
-    "replaced_mode": lambda facts: facts.gpu_kinds and runtime_config.is_replaced(*_configured(facts)),
-    "other_mode": lambda facts: facts.gpu_kinds and runtime_config.ignores_swarm_resource(*_configured(facts)),
+    "replaced_mode": lambda facts: facts.gpu_kinds and runtime_config.is_replaced(*_mode_arguments(facts)),
+    "other_mode": lambda facts: facts.gpu_kinds and runtime_config.ignores_swarm_resource(*_mode_arguments(facts)),
     "refused_by_nvidia": lambda facts: _has_gpus(facts) and runtime_config.refused_by_nvidia(facts.values, parse_version(facts.toolkit)),
     "no_variables": lambda facts: _has_gpus(facts) and runtime_config.ignores_variables(facts.values),
     "no_cgroups": lambda facts: _has_gpus(facts) and runtime_config.without_cgroups(facts.values, _mode(facts)),
@@ -75,35 +75,36 @@ _CONDITIONS: dict[str, Callable[[Facts], Any]] = {
     "no_hooks": lambda facts: _has_gpus(facts) and runtime_config.without_hooks(facts.values, _mode(facts)),
 }
 BY_ID = {trap.id: trap for trap in TRAPS}
-LOWERABLE = tuple(trap.id for trap in TRAPS if trap.when and trap.answer == REFUSAL)
+# The refusals that accept_risks turns into warnings.
+ACCEPTABLE = tuple(trap.id for trap in TRAPS if trap.when and trap.answer == REFUSAL)
 
 
-def _configured(facts: Facts) -> tuple[Mapping[str, Any], Version | None, bool]:
+def _mode_arguments(facts: Facts) -> tuple[Mapping[str, Any], Version | None, bool]:
     return facts.values, parse_version(facts.toolkit), facts.integrated
 
 
 def _mode(facts: Facts) -> str | None:
     """Return the mode of the runtime after this collection has set the mode that swarm-resource needs."""
     replaced = bool(_CONDITIONS[BY_ID[LEGACY_MODE].when or ""](facts)) and affects(LEGACY_MODE, facts.toolkit)
-    return runtime_config.LEGACY if replaced else runtime_config.mode_of(*_configured(facts))
+    return runtime_config.LEGACY if replaced else runtime_config.mode_of(*_mode_arguments(facts))
 
 
 def check(facts: Facts, accepted: Collection[str] = ()) -> list[Finding]:
     """Return the findings in the order of the table. A refusal whose id is accepted becomes a warning."""
     check_accepted(accepted)
-    return [_finding(trap, facts, accepted) for trap in TRAPS if trap.when and _is_hit(trap, facts)]
+    return [_finding(trap, facts, accepted) for trap in TRAPS if trap.when and _applies(trap, facts)]
 
 
 def check_accepted(accepted: Iterable[str]) -> None:
-    unknown = sorted(set(accepted) - set(LOWERABLE))
+    unknown = sorted(set(accepted) - set(ACCEPTABLE))
     if unknown:
         raise GpuSwarmError(
             "accept_risks: %s cannot be accepted; use only: %s. docs/fix/known-issues.md explains each of them."
-            % (", ".join(generic_resources.shorten(risk) for risk in unknown), ", ".join(LOWERABLE))
+            % (", ".join(generic_resources.shorten(risk) for risk in unknown), ", ".join(ACCEPTABLE))
         )
 
 
-def is_of(trap_id: str, component: str) -> bool:
+def is_issue_of(trap_id: str, component: str) -> bool:
     return trap_id in BY_ID and BY_ID[trap_id].component == component
 
 
@@ -123,13 +124,13 @@ def parse_version(text: str | None) -> Version | None:
 
 def leader_findings(version: str | None, resources: Mapping[str, Any]) -> list[Finding]:
     """Return the issues of a leader of this version for tasks with any of ``resources`` (a dict of generic_resources)."""
-    list_kinds = [kind for kind, value in resources.items() if isinstance(value, list)]
+    named = [kind for kind, value in resources.items() if isinstance(value, list)]
     discrete = [kind for kind, value in resources.items() if not isinstance(value, list)]
-    facts = Facts(leader=version, gpu_kinds=list_kinds, discrete_kinds=discrete)
+    facts = Facts(leader=version, gpu_kinds=named, discrete_kinds=discrete)
     return [finding for finding in check(facts) if finding.component == "leader"]
 
 
-def _is_hit(trap: Trap, facts: Facts) -> bool:
+def _applies(trap: Trap, facts: Facts) -> bool:
     if not _CONDITIONS[trap.when](facts):
         return False
     return trap.versions is None or affects(trap.id, getattr(facts, trap.component))
@@ -141,11 +142,11 @@ def _finding(trap: Trap, facts: Facts, accepted: Collection[str]) -> Finding:
     subject = "%s %s" % (name, version) if trap.versions else name
     if isinstance(setting, str):
         subject = "%s, %s" % (subject, setting if trap.id == NO_CONTAINER else "%s has %s" % (facts.file, setting))
-    lowered = trap.answer == REFUSAL and trap.id in accepted
+    is_accepted = trap.answer == REFUSAL and trap.id in accepted
     text = "%s: %s %s (%s; %s)" % (subject, trap.wrong, trap.remedy, trap.id, trap.reference)
-    if trap.answer == REFUSAL and not lowered:
+    if trap.answer == REFUSAL and not is_accepted:
         text += ". To continue anyway: accept_risks: [%s] (role: gpu_node_accept_risks)." % trap.id
-    return Finding(trap.id, trap.component, WARNING if lowered else trap.answer, text)
+    return Finding(trap.id, trap.component, WARNING if is_accepted else trap.answer, text)
 
 
 def warnings(findings: Iterable[Finding]) -> list[str]:

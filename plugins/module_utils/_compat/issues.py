@@ -125,9 +125,9 @@ TRAPS = (
         "A service that reserves nothing but whose image sets NVIDIA_VISIBLE_DEVICES=all, as every CUDA image does, sees every GPU of its node"
         " unless a guard prevents it. No setting of the toolkit prevents it without disabling the swarm's variables too.",
         "seen with 1.20.0",
-        WARNING, "Set gpu_swarm_isolation to reserved: what starts from then on sees what it reserved, and a service with such a variable of its"
-        " own is refused. Or reserve a GPU, or set NVIDIA_VISIBLE_DEVICES=void (not none) on a service that must not see one. What only the image"
-        " sets is not reported.",
+        WARNING, "Set gpu_swarm_isolation to reserved: containers that start after that see only what they reserved, and a service that sets"
+        " such a variable itself is refused. Or reserve a GPU, or set NVIDIA_VISIBLE_DEVICES=void (not none) on a service that must not see one."
+        " What only the image sets is not reported.",
         _U + "ledger/test_findings.py::test_services_that_see_gpus_without_a_reservation_are_named",
     ),
     Trap(
@@ -234,11 +234,11 @@ TRAPS = (
     ),
     Trap(
         "names-lost-with-a-connection", "engine", "29.0.0 to 29.7.2",
-        "When a node was not reachable for some seconds, without a stop of its dockerd, the other nodes can lose the names of services that have"
+        "When a node was not reachable for some seconds while its dockerd kept running, the other nodes can lose the names of services that have"
         " tasks there, and do not find them again: NXDOMAIN. The tasks keep running, and answer at their IP addresses.",
         "moby#53141, corrected by #53142 after 29.7.2",
         WARNING, "Upgrade Docker Engine to a release after 29.7.2. Until then 'docker service update --force' brings back the names of a"
-        " service, and starts its tasks anew.",
+        " service, and restarts its tasks.",
         _U + "compat/test_checks.py::test_facts_lead_to_these_findings",
         "gpus", ((29, 0, 0), (29, 7, 3)),
     ),

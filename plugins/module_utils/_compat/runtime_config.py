@@ -30,7 +30,7 @@ LDCONFIG, IN_CONTAINER = _CLI + "ldconfig", _FEATURES + "allow-ldconfig-from-con
 HOOKS = _RUNTIME + "modes.jit-cdi.nvcdi-disable-hooks"
 
 # Every key of the toolkit's configuration (api/config/v1 at 1.20.0, internal/config since 1.13.5) by the type of its value. swarm-resource is
-# missing, # because this collection writes it.
+# missing, because this collection writes it.
 TEXTS = (
     CAPABILITIES, _CLI + "root", _CLI + "path", _CLI + "debug", _CLI + "ldcache", _CLI + "user", LDCONFIG, "nvidia-ctk.path",
     _RUNTIME + "debug", _RUNTIME + "log-level", MODE, _RUNTIME + "modes.csv.mount-spec-path", _RUNTIME + "modes.csv.compat-container-root",
@@ -70,16 +70,16 @@ def is_integrated(names: Sequence[str]) -> bool:
 
 
 def refused_by_nvidia(values: Mapping[str, Any], version: Version | None) -> str:
-    """Return the setting with which NVIDIA's runtime starts no container at all."""
-    for names, form, words in _FORMS:
+    """Return the setting that keeps NVIDIA's runtime from starting any container."""
+    for names, form, expected in _FORMS:
         for name in names:
             if name in values and not isinstance(values[name], form):
-                return "%s, where NVIDIA's tools expect %s" % (name, words)
+                return "%s, where NVIDIA's tools expect %s" % (name, expected)
     if values.get(MODE, AUTO) not in _MODES:
-        return shown(MODE, values)
-    late = version is not None and version >= _FIRST_HOST_LDCONFIG
-    if late and not values.get(LDCONFIG, "@").startswith("@") and not values.get(IN_CONTAINER):
-        return "%s, which does not begin with @" % shown(LDCONFIG, values)
+        return setting_text(MODE, values)
+    needs_host_program = version is not None and version >= _FIRST_HOST_LDCONFIG
+    if needs_host_program and not values.get(LDCONFIG, "@").startswith("@") and not values.get(IN_CONTAINER):
+        return "%s, which does not begin with @" % setting_text(LDCONFIG, values)
     return ""
 
 
@@ -89,22 +89,22 @@ def ignores_swarm_resource(values: Mapping[str, Any], version: Version | None, i
     unknown_yet = mode == JIT_CDI and version is not None and version < FIRST_JIT_CDI
     if mode not in (CSV, CDI) and not unknown_yet:
         return ""
-    return shown(MODE, values) if values.get(MODE, AUTO) != AUTO else "mode = \"auto\", which is csv on a Jetson"
+    return setting_text(MODE, values) if values.get(MODE, AUTO) != AUTO else "mode = \"auto\", which is csv on a Jetson"
 
 
 def is_replaced(values: Mapping[str, Any], version: Version | None, integrated: bool) -> str:
     """Return the mode if this collection replaces it by legacy, because jit-cdi does not read swarm-resource."""
     if mode_of(values, version, integrated) != JIT_CDI or version is None or version < FIRST_JIT_CDI:
         return ""
-    return shown(MODE, values) if MODE in values else "no mode"
+    return setting_text(MODE, values) if MODE in values else "no mode"
 
 
 def ignores_variables(values: Mapping[str, Any]) -> str:
-    return shown(UNPRIVILEGED, values) if values.get(UNPRIVILEGED) is False else ""
+    return setting_text(UNPRIVILEGED, values) if values.get(UNPRIVILEGED) is False else ""
 
 
 def without_cgroups(values: Mapping[str, Any], mode: str | None) -> str:
-    return shown(NO_CGROUPS, values) if values.get(NO_CGROUPS) is True and mode == LEGACY else ""
+    return setting_text(NO_CGROUPS, values) if values.get(NO_CGROUPS) is True and mode == LEGACY else ""
 
 
 def without_capabilities(values: Mapping[str, Any], mode: str | None) -> str:
@@ -113,8 +113,8 @@ def without_capabilities(values: Mapping[str, Any], mode: str | None) -> str:
     if mode != LEGACY or capabilities == "all" or not isinstance(capabilities, str):
         return ""
     words = [word.strip() for word in capabilities.split(",") if word.strip()]
-    right = all(word in _CAPABILITIES for word in words) and all(word in words for word in _NEEDED)
-    return "" if right else shown(CAPABILITIES, values)
+    is_right = all(word in _CAPABILITIES for word in words) and all(word in words for word in _NEEDED)
+    return "" if is_right else setting_text(CAPABILITIES, values)
 
 
 def without_hooks(values: Mapping[str, Any], mode: str | None) -> str:
@@ -122,7 +122,7 @@ def without_hooks(values: Mapping[str, Any], mode: str | None) -> str:
     return "%s without %s" % (HOOKS, ", ".join(hooks)) if hooks and mode in (JIT_CDI, CSV) else ""
 
 
-def shown(name: str, values: Mapping[str, Any]) -> str:
+def setting_text(name: str, values: Mapping[str, Any]) -> str:
     """Return the setting as it is written in the file."""
     table, dot, key = name.rpartition(".")
     value = values[name]

@@ -48,7 +48,7 @@ class Want(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """The new content, and a note for each remarkable change."""
+    """The new content, and a note about each change that the user should know."""
 
     content: bytes | None
     notes: list[str]
@@ -118,29 +118,29 @@ def _decode_checked(content: bytes | None, path: str) -> _File:
     file = decode_file(content, path)
     if file.doc:
         box = json_text.scan(file.text)
-        _refuse_twice(box, (DEFAULT_RUNTIME, RUNTIMES, RESOURCES, SINGULAR), path, "")
+        _refuse_repeated_keys(box, (DEFAULT_RUNTIME, RUNTIMES, RESOURCES, SINGULAR), path, "")
         _check_types(file.doc, path)
         runtimes = box.find(RUNTIMES)
         if runtimes:
             inner = json_text.scan(file.text, runtimes.value_at)
-            _refuse_twice(inner, (RUNTIME,), path, RUNTIMES + ".")
+            _refuse_repeated_keys(inner, (RUNTIME,), path, RUNTIMES + ".")
             entry = inner.find(RUNTIME)
             if entry:
                 box = json_text.scan(file.text, entry.value_at)
-                _refuse_twice(box, ("path", "runtimeType"), path, f"{RUNTIMES}.{RUNTIME}.", any_case=True)
+                _refuse_repeated_keys(box, ("path", "runtimeType"), path, f"{RUNTIMES}.{RUNTIME}.", any_case=True)
     return file
 
 
-def _refuse_twice(box: json_text.Container, keys: Sequence[str], path: str, prefix: str, any_case: bool = False) -> None:
+def _refuse_repeated_keys(box: json_text.Container, keys: Sequence[str], path: str, prefix: str, any_case: bool = False) -> None:
     """Raise ConfigError if a key is repeated. ``any_case``: dockerd ignores the case of these keys, as of all keys below a runtime's name."""
     for key in keys:
-        alike = [item.key for item in box.items if item.key == key or (any_case and str(item.key).lower() == key.lower())]
-        if len(alike) > 1:
+        spellings = [item.key for item in box.items if item.key == key or (any_case and str(item.key).lower() == key.lower())]
+        if len(spellings) > 1:
             raise ConfigError(
-                f"{path}: {prefix}{key} is there more than once, and dockerd uses the last. Keep one of them, and run this again."
+                f"{path}: {prefix}{key} occurs more than once, and dockerd uses the last. Keep one of them, and run this again."
             )
-        if alike and alike[0] != key:
-            raise ConfigError(f"{path}: dockerd reads {prefix}{alike[0]} as {prefix}{key}. Write it as {key}, and run this again.")
+        if spellings and spellings[0] != key:
+            raise ConfigError(f"{path}: dockerd reads {prefix}{spellings[0]} as {prefix}{key}. Write it as {key}, and run this again.")
 
 
 def _check_types(doc: Mapping[str, Any], path: str) -> None:
@@ -163,9 +163,9 @@ def _check_types(doc: Mapping[str, Any], path: str) -> None:
     listed = doc.get(RESOURCES, [])
     if not isinstance(listed, list):
         refuse(RESOURCES, listed, 'a list such as ["SSD=1"]')
-    for listed_value in listed:
-        if not isinstance(listed_value, str):
-            refuse(f"an entry of {RESOURCES}", listed_value, 'a string such as "SSD=1"')
+    for element in listed:
+        if not isinstance(element, str):
+            refuse(f"an entry of {RESOURCES}", element, 'a string such as "SSD=1"')
 
 
 # --- editing --------------------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def replace_entries(text: str, item: json_text.Item, owned: Sequence[str], resou
     """Return the text with ``resources`` in place of the entries ``owned``. The other entries of the list keep their order and bytes."""
     box = json_text.scan(text, item.value_at)
     style = json_text.style_of(text, json_text.scan(text))
-    raws = [None if listed_value.value in owned else text[listed_value.value_at : listed_value.end] for listed_value in box.items]
+    raws = [None if element.value in owned else text[element.value_at : element.end] for element in box.items]
     at = raws.index(None) if None in raws else len(raws)
     added = [json.dumps(entry, ensure_ascii=False) for entry in resources]
     raws = [raw for raw in raws[:at] if raw] + added + [raw for raw in raws[at:] if raw]

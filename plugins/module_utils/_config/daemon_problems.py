@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds settings and flags of dockerd with which it cannot start or cannot be in a swarm (pure).
+"""Finds settings and flags that keep dockerd from starting or from being in a swarm (pure).
 
 Private to this collection: no stability is promised to others.
 """
@@ -13,7 +13,7 @@ from typing import Any, Mapping, NamedTuple, Sequence
 
 from .daemon_json import DEFAULT_RUNTIME, RESOURCES
 
-BACKEND = "firewall-backend"
+FIREWALL_BACKEND = "firewall-backend"
 
 
 class Flag(NamedTuple):
@@ -32,7 +32,7 @@ _FLAGS = {
 
 
 def conflicting_flags(argv: Sequence[str]) -> list[Flag]:
-    """Return the flags with which dockerd refuses a daemon.json that has this collection's keys.
+    """Return the flags that make dockerd refuse a daemon.json with this collection's keys.
 
     ``--add-runtime`` is not among them, because dockerd merges it with ``runtimes`` (moby daemon/config, skipDuplicates).
     """
@@ -49,13 +49,13 @@ def _uses_nftables(doc: Mapping[str, Any], argv: Sequence[str]) -> bool:
     """Return whether dockerd refuses a swarm because of nftables (moby daemon/config, IsSwarmCompatible). With iptables off, it creates no rules."""
     words = {*argv, *("=".join(pair) for pair in zip(argv, argv[1:]))}
     features = doc.get("features")
-    allowed = {"--iptables=false", "--feature=swarm-nftables", "--feature=swarm-nftables=true"} & words
-    allowed_here = doc.get("iptables") is False or (isinstance(features, dict) and features.get("swarm-nftables") is True)
-    return not allowed and not allowed_here and (doc.get(BACKEND) == "nftables" or f"--{BACKEND}=nftables" in words)
+    allowed_by_flags = {"--iptables=false", "--feature=swarm-nftables", "--feature=swarm-nftables=true"} & words
+    allowed_by_file = doc.get("iptables") is False or (isinstance(features, dict) and features.get("swarm-nftables") is True)
+    return not allowed_by_flags and not allowed_by_file and (doc.get(FIREWALL_BACKEND) == "nftables" or f"--{FIREWALL_BACKEND}=nftables" in words)
 
 
 def find_problems(doc: Mapping[str, Any], path: str, argv: Sequence[str] = ()) -> list[str]:
-    """Return a sentence for each setting with which this daemon cannot start or cannot be in a swarm."""
+    """Return a sentence for each setting that keeps this daemon from starting or from being in a swarm."""
     problems = []
     if doc.get("live-restore") is True:
         problems.append(
@@ -65,8 +65,8 @@ def find_problems(doc: Mapping[str, Any], path: str, argv: Sequence[str] = ()) -
     if any(word in ("--live-restore", "--live-restore=true") for word in argv):
         problems.append("dockerd is started with --live-restore and cannot be in a swarm. Remove the flag from its unit.")
     if _uses_nftables(doc, argv):
-        where = f"{path}: firewall-backend is nftables" if doc.get(BACKEND) else "dockerd is started with --firewall-backend=nftables"
-        problems.append(f"{where}, and so cannot be in a swarm: overlay networks need iptables. Set it to iptables, or remove it.")
+        where = f"{path}: firewall-backend is nftables" if doc.get(FIREWALL_BACKEND) else "dockerd is started with --firewall-backend=nftables"
+        problems.append(f"{where}, so the daemon cannot be in a swarm: overlay networks need iptables. Set it to iptables, or remove it.")
     for flag in conflicting_flags(argv):
         problems.append(
             f"dockerd is started with {flag.name}={flag.value}, and does not start if {path} sets"

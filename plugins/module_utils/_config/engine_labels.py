@@ -4,7 +4,7 @@
 
 """Sets and removes one engine label in daemon.json. Every other byte stays as it is.
 
-dockerd rereads ``labels`` at a reload. If the key is missing, the running labels stay; an empty list removes them. With two values for one label the
+dockerd rereads ``labels`` at a reload. If the key is missing, the running labels stay; an empty list removes them. If one label has two values, the
 reload fails (moby opts/opts.go, daemon/reload.go).
 Private to this collection: no stability is promised to others.
 """
@@ -24,41 +24,41 @@ BLOCKING = ("--label", "--authorization-plugin", "--max-concurrent-downloads", "
 
 
 def blocking_flags(flags: Sequence[str]) -> list[str]:
-    """Return dockerd's flags with which its labels cannot be changed while it runs."""
+    """Return dockerd's flags that keep its labels from being changed while it runs."""
     names = [word.partition("=")[0] for word in flags]
     return [name for name in BLOCKING if name in names]
 
 
 def read_label(content: bytes | None, path: str, key: str) -> str | None:
     """Return the value of a label in the file, None if it is missing."""
-    entries = [entry for entry in _listed(content, path) if _has_key(entry, key)]
+    entries = [entry for entry in _read_entries(content, path) if _has_key(entry, key)]
     return entries[-1].partition("=")[2] if entries else None
 
 
 def set_label(content: bytes | None, path: str, key: str, label: str) -> bytes:
     """Return the file with this label. The other labels stay as they are."""
-    before = _listed(content, path)
+    before = _read_entries(content, path)
     file, entry = decode_file(content, path), "%s=%s" % (key, label)
     text = file.text if file.text.strip() else "{}\n"
     item = json_text.scan(text).find(LABELS)
     if item is None:
         return file.encode(set_at_path(text, [LABELS], [entry]))
-    return file.encode(replace_entries(text, item, [label_entry for label_entry in before if _has_key(label_entry, key)], [entry]))
+    return file.encode(replace_entries(text, item, [element for element in before if _has_key(element, key)], [entry]))
 
 
 def without_label(content: bytes | None, path: str, key: str) -> bytes | None:
     """Return the file without this label. The list stays, even if it is empty, so that a reload removes the label from the running daemon."""
-    own = [label_entry for label_entry in _listed(content, path) if _has_key(label_entry, key)]
-    if not own:
+    own_entries = [element for element in _read_entries(content, path) if _has_key(element, key)]
+    if not own_entries:
         return content
     file = decode_file(content, path)
-    return file.encode(replace_entries(file.text, json_text.scan(file.text).find(LABELS), own, []))
+    return file.encode(replace_entries(file.text, json_text.scan(file.text).find(LABELS), own_entries, []))
 
 
 def undo_label(content: bytes | None, path: str, key: str, original: bytes | None) -> bytes | None:
     """Return the file without this label. Also removes the list if it is empty and did not exist before."""
     content = without_label(content, path, key)
-    if content is None or _listed(content, path) or LABELS in decode_file(original, path).doc:
+    if content is None or _read_entries(content, path) or LABELS in decode_file(original, path).doc:
         return content
     file = decode_file(content, path)
     box = json_text.scan(file.text) if file.doc else None
@@ -69,11 +69,11 @@ def _has_key(entry: str, key: str) -> bool:
     return entry.partition("=")[0] == key
 
 
-def _listed(content: bytes | None, path: str) -> list[str]:
+def _read_entries(content: bytes | None, path: str) -> list[str]:
     file = decode_file(content, path)
     listed = file.doc.get(LABELS, [])
     twice = bool(file.doc) and sum(item.key == LABELS for item in json_text.scan(file.text).items) > 1
-    if not twice and isinstance(listed, list) and all(isinstance(label_entry, str) for label_entry in listed):
+    if not twice and isinstance(listed, list) and all(isinstance(element, str) for element in listed):
         return listed
-    fault = "is there more than once" if twice else "is %s" % describe_type(listed)
+    fault = "occurs more than once" if twice else "is %s" % describe_type(listed)
     raise ConfigError('%s: labels %s, but dockerd expects one list of strings such as ["rack=r1"]. Fix the file, and run this again.' % (path, fault))

@@ -68,25 +68,25 @@ class Place(NamedTuple):
         return self.style.eol + self.style.indent * (self.depth - 1) if self.style.indent is not None else ""
 
 
-def _skip(text: str, at: int) -> int:
+def _skip_blanks(text: str, at: int) -> int:
     return _BLANK.match(text, at).end()
 
 
 def scan(text: str, at: int = 0) -> Container:
     """Return the object or list that starts at the first non-blank after ``at``."""
-    start = _skip(text, at)
+    start = _skip_blanks(text, at)
     items = []
-    position = _skip(text, start + 1)
+    position = _skip_blanks(text, start + 1)
     while text[position] not in "]}":
         item_start, key = position, None
         if text[start] == "{":
             key, position = _DECODER.raw_decode(text, position)
-            position = _skip(text, _skip(text, position) + 1)  # over the colon
+            position = _skip_blanks(text, _skip_blanks(text, position) + 1)  # over the colon
         value, end = _DECODER.raw_decode(text, position)
         items.append(Item(key, item_start, position, end, value))
-        position = _skip(text, end)
+        position = _skip_blanks(text, end)
         if text[position] == ",":
-            position = _skip(text, position + 1)
+            position = _skip_blanks(text, position + 1)
     return Container(start, position, items)
 
 
@@ -112,7 +112,7 @@ def style_within(text: str, box: Container, style: Style) -> Style:
     return style._replace(indent=None, comma=", ")
 
 
-def _gap(place: Place) -> str:
+def _blanks_before_item(place: Place) -> str:
     """Return the blanks before a new item, copied from the last item."""
     text, box, style = place.text, place.box, place.style
     if not box.items:
@@ -130,7 +130,7 @@ def set_member(place: Place, key: str, raw: str) -> str:
     item = box.find(key)
     if item:
         return text[: item.value_at] + raw + text[item.end :]
-    member = _gap(place) + json.dumps(key, ensure_ascii=False) + place.style.colon + raw
+    member = _blanks_before_item(place) + json.dumps(key, ensure_ascii=False) + place.style.colon + raw
     if box.items:
         end = box.items[-1].end
         return text[:end] + "," + member + text[end:]
@@ -153,7 +153,7 @@ def format_list(place: Place, raws: Sequence[str]) -> str:
     if not raws:
         return "[]"
     text, box, style = place.text, place.box, place.style
-    first = gap = _gap(place)
+    first = gap = _blanks_before_item(place)
     if box.items:
         first, tail = text[box.open + 1 : box.items[0].start], text[box.items[-1].end : box.close]
     elif style.indent is not None:

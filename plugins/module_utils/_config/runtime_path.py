@@ -25,8 +25,8 @@ def read_path(content: bytes | None, path: str) -> str | None:
 
 def set_path(content: bytes | None, path: str, program: str) -> bytes | None:
     """Return the file with this program in place of the present one. A file without one stays as it is."""
-    now = read_path(content, path)
-    if now is None or now == program:
+    current = read_path(content, path)
+    if current is None or current == program:
         return content
     file = decode_file(content, path)
     return file.encode(set_at_path(file.text, [RUNTIMES, RUNTIME, "path"], program))
@@ -34,5 +34,5 @@ def set_path(content: bytes | None, path: str, program: str) -> bytes | None:
 
 def with_former_path(content: bytes | None, path: str, name: str, former: str) -> bytes | None:
     """Return the file with the former program, if the present one is called ``name``."""
-    now = read_path(content, path)
-    return set_path(content, path, former) if now is not None and os.path.basename(now) == name else content
+    current = read_path(content, path)
+    return set_path(content, path, former) if current is not None and os.path.basename(current) == name else content

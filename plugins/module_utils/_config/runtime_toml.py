@@ -26,7 +26,7 @@ Loads = Callable[[str], Dict[str, Any]]
 
 SWARM: tuple = ("swarm-resource",)
 MODE: tuple = ("nvidia-container-runtime", "mode")
-REQUIRES_NOTHING: tuple = ("disable-require",)
+DISABLE_REQUIRE: tuple = ("disable-require",)
 # The mode in the toolkit's own config.toml.
 DEFAULT_MODE = "auto"
 # Since this version, auto is a mode with CDI.
@@ -47,7 +47,7 @@ class Want(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """The new content, and a note for each remarkable change."""
+    """The new content, and a note about each change that the user should know."""
 
     content: bytes
     notes: list[str]
@@ -61,8 +61,8 @@ def toml_parser() -> Loads:
         except ImportError:
             continue
     raise GpuSwarmError(
-        "This node's Python cannot parse TOML: it is older than 3.11 and has no tomli. Install tomli on the controller, from where it is"
-        " copied, or on the node (Debian: python3-tomli).",
+        "This node's Python cannot parse TOML: it is older than 3.11 and has no tomli. Install tomli on the controller, which copies it"
+        " to the node, or on the node (Debian: python3-tomli).",
         missing=["toml_parser"],
     )
 
@@ -102,12 +102,15 @@ def _typed(raw: str) -> str | bool | tuple[str, ...] | None:
 
 
 def enforces_requirements(content: bytes | None, version: str | None) -> bool | None:
-    """Return whether this toolkit refuses a task whose image requires another driver. Only the legacy mode does. None if unknown. Needs no parser."""
+    """Return whether this toolkit refuses a task whose image requires another driver; None if its version is unknown.
+
+    Only the legacy mode refuses. Needs no parser.
+    """
     mode = read_lines(content)["mode"] or DEFAULT_MODE
     if version is None:
         return None
     before_cdi = tuple(int(part) for part in version.split(".")[:2]) < AUTO_IS_CDI
-    return (before_cdi if mode == DEFAULT_MODE else mode == "legacy") and raw_values(content).get(REQUIRES_NOTHING) != "true"
+    return (before_cdi if mode == DEFAULT_MODE else mode == "legacy") and raw_values(content).get(DISABLE_REQUIRE) != "true"
 
 
 def is_as_wanted(content: bytes | None, want: Want) -> bool:
@@ -173,17 +176,17 @@ def _check_capitals(doc: Mapping[str, Any], path: str) -> None:
 
 
 def _remove_useless_lines(text: str, path: str, notes: list[str]) -> str:
-    """Return the text without useless lines of other tools: repeated ones, and ones in a table, where they have no effect."""
+    """Return the text without useless lines of other tools: repeated lines, and lines in a table, where they have no effect."""
     active = toml_text.find(text, SWARM)
-    astray = [statement for statement in toml_text.statements(text) if statement.what == "key" and statement.name[1:][-1:] == SWARM]
+    misplaced = [statement for statement in toml_text.statements(text) if statement.kind == "key" and statement.name[1:][-1:] == SWARM]
     if len(active) > 1:
-        notes.append(f"{path}: {SWARM[0]} was there {len(active)} times at the top level; one line was kept.")
-    for statement in astray:
+        notes.append(f"{path}: {SWARM[0]} occurred {len(active)} times at the top level; one line was kept.")
+    for statement in misplaced:
         value = generic_resources.shorten(unquote(text[statement.value_at : statement.value_end]))
         notes.append(
             f"{path}: {SWARM[0]} = {value} was removed from the table [{'.'.join(statement.name[:-1])}], where it has no effect."
         )
-    for statement in sorted(active[1:] + astray, reverse=True, key=lambda line: line.start):
+    for statement in sorted(active[1:] + misplaced, reverse=True, key=lambda line: line.start):
         text = toml_text.remove_statement(text, statement)
     return text
 
@@ -201,8 +204,8 @@ def _check_result(text: str, before: Mapping[str, Any], want: Want, path: str, l
     """Check with a real parser that the wanted values are there and nothing else changed."""
     try:
         after = loads(text)
-        right = all(_lookup(after, name) == value for name, value in want.values().items())
-        if right and repr(_without(after, want)) == repr(_without(before, want)):
+        is_right = all(_lookup(after, name) == value for name, value in want.values().items())
+        if is_right and repr(_without(after, want)) == repr(_without(before, want)):
             return
         reason = "a parser reads the result differently"
     except ValueError as error:
@@ -274,10 +277,10 @@ def _without_line(text: str, line: toml_text.Statement, name: tuple[str, ...], f
         return text[: line.start] + former[default.start : default.end].strip() + added[len(added.rstrip()) :] + text[line.end :]
     text = toml_text.remove_statement(text, line)
     header = toml_text.find(text, line.table, "table") if line.table else []
-    if header and not toml_text.find(former, line.table, "table") and not _inside(text, line.table):
+    if header and not toml_text.find(former, line.table, "table") and not _statements_in(text, line.table):
         text = toml_text.remove_statement(text, header[0])
     return text
 
 
-def _inside(text: str, table: tuple[str, ...]) -> list[toml_text.Statement]:
-    return [statement for statement in toml_text.statements(text) if statement.what != "table" and statement.table == table]
+def _statements_in(text: str, table: tuple[str, ...]) -> list[toml_text.Statement]:
+    return [statement for statement in toml_text.statements(text) if statement.kind != "table" and statement.table == table]

@@ -42,14 +42,14 @@ _ONE_PART = re.compile(_PART)
 BLANK = re.compile(r"[ \t]*")
 # The escapes of a basic string. In a multi-line string, a backslash at the end of a line removes the line break and the blanks after it.
 _ESCAPE = r"\\(?:u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|x([0-9a-fA-F]{2})|([btnfre\"\\])|[ \t]*\r?\n\s*)"
-_ONE = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", "e": "\x1b", '"': '"', "\\": "\\"}
+_SINGLE_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", "e": "\x1b", '"': '"', "\\": "\\"}
 _BOM = "\ufeff"
 
-_Statement = namedtuple("_Statement", ["what", "table", "key", "start", "end", "value_at", "value_end"])
+_Statement = namedtuple("_Statement", ["kind", "table", "key", "start", "end", "value_at", "value_end"])
 
 
 class Statement(_Statement):
-    """A statement of the text. ``what`` is "table", "key" or "comment". ``start`` is the beginning of its line, ``end`` is after its newline.
+    """A statement of the text. ``kind`` is "table", "key" or "comment". ``start`` is the beginning of its line, ``end`` is after its newline.
 
     ``table`` and ``key`` are the parts of the names. ``key`` is empty for the header of a table and for a comment on its own line.
     """
@@ -99,7 +99,7 @@ def _parts(name: str) -> tuple[str, ...]:
 def keys(text: str) -> Iterator[Statement]:
     """Yield all keys with a value, also those in inline tables."""
     for statement in statements(text):
-        if statement.what == "key":
+        if statement.kind == "key":
             yield statement
             yield from inline_table_keys(text, statement)
 
@@ -153,4 +153,4 @@ def _unescaped(match: re.Match[str]) -> str:
     digits = match.group(1) or match.group(2) or match.group(3)
     if digits:
         return chr(int(digits, 16)) if int(digits, 16) <= 0x10FFFF else match.group()
-    return _ONE.get(match.group(4), "")
+    return _SINGLE_ESCAPES.get(match.group(4), "")

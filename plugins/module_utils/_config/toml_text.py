@@ -22,7 +22,7 @@ def eol_of(text: str) -> str:
 
 def find(text: str, name: tuple[str, ...], kind: str = "key") -> list[Statement]:
     """Return every statement with that full name."""
-    return [statement for statement in statements(text) if statement.what == kind and statement.name == name]
+    return [statement for statement in statements(text) if statement.kind == kind and statement.name == name]
 
 
 def remove_statement(text: str, statement: Statement) -> str:
@@ -56,14 +56,14 @@ def insert(text: str, name: tuple[str, ...], line: str) -> str:
 def commented_default(text: str, name: tuple[str, ...]) -> Statement | None:
     """Return the commented-out line of the key, as programs write it for defaults; or None."""
     line = re.compile(rf"#[ \t]*{re.escape(name[-1])}[ \t]*=")
-    comments = (comment for comment in statements(text) if comment.what == "comment" and comment.table == name[:-1])
+    comments = (comment for comment in statements(text) if comment.kind == "comment" and comment.table == name[:-1])
     return next((comment for comment in comments if line.match(text, comment.value_at)), None)
 
 
 def _anchor(text: str, name: tuple[str, ...]) -> Statement | None:
     """Return the statement after which a new key goes: its commented default, else the last top-level key or the table's header. Or None."""
     table = name[:-1]
-    candidates = [statement for statement in statements(text) if statement.table == table and statement.what == ("table" if table else "key")]
+    candidates = [statement for statement in statements(text) if statement.table == table and statement.kind == ("table" if table else "key")]
     return commented_default(text, name) or (candidates[-1] if candidates else None)
 
 

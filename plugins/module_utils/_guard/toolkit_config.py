@@ -21,8 +21,8 @@ def listed_variables(text: str) -> tuple[str, ...]:
     """
     names: list[str] = []
     for statement in statements(text):
-        if statement.what == "table":
+        if statement.kind == "table":
             break
-        if statement.what == "key" and len(statement.name) == 1 and statement.name[0].lower() == SWARM_RESOURCE:
+        if statement.kind == "key" and len(statement.name) == 1 and statement.name[0].lower() == SWARM_RESOURCE:
             names += unquote(text[statement.value_at : statement.value_end]).split(",")
     return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))

@@ -238,7 +238,7 @@ def _facts(params: Mapping[str, Any], observed: Observation, advertisement: Mapp
         values=_values_with_users_mode(params, observed),
         file=params["runtime_config"],
         integrated=runtime_config.is_integrated([gpu.get("name") or "" for gpu in observed.gpus]),
-        tried=observed.toolkit_problem or "",
+        toolkit_problem=observed.toolkit_problem or "",
     )
 
 

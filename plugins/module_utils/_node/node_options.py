@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._compat.checks import LOWERABLE
+from .._compat.checks import ACCEPTABLE
 from .._health import xid_defaults
 from .._health.label import AFTER_LOSS, PAUSE
 from .._isolation_levels import LEVELS
@@ -30,7 +30,7 @@ def argument_spec() -> dict[str, Any]:
         "extra_resources": {"type": "list", "elements": "str", "default": []},
         "expect": {"type": "int"},
         "allow_shrink": {"type": "bool", "default": False},
-        "accept_risks": {"type": "list", "elements": "str", "choices": list(LOWERABLE), "default": []},
+        "accept_risks": {"type": "list", "elements": "str", "choices": list(ACCEPTABLE), "default": []},
         "label_prefix": {"type": "str", "default": "gpu."},
         "label_cpu_prefix": {"type": "str", "default": "cpu."},
         "label_memory": {"type": "list", "elements": "int", "default": [16, 24, 40, 80]},

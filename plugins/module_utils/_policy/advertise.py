@@ -21,7 +21,7 @@ from .selection import FULL_UUID, PolicyError, Rule
 __all__ = ["DEFAULT_RULES", "FULL_UUID", "PolicyError", "check_rules", "decide", "find_drift", "owned_kinds", "swarm_resource_drift"]
 
 
-# GPUs that are not advertised by decision, with the reason.
+# GPUs that are intentionally not advertised, with the reason.
 Unselected = List[Tuple[Gpu, str]]
 
 NO_RULE = "no rule selects it"
@@ -47,11 +47,11 @@ def decide(
     forgotten: list[Gpu] = []
     owned: list[list[Gpu]] = [[] for _rule in rules]
     for gpu in sorted(gpus, key=lambda item: item["index"]):
-        mine = next((mine for rule, mine in zip(rules, owned) if selects(rule, gpu)), forgotten)
-        mine.append(gpu)
-    for rule, mine in zip(rules, owned):
-        if mine:
-            advertise(rule, mine, shares)
+        rule_gpus = next((rule_gpus for rule, rule_gpus in zip(rules, owned) if selects(rule, gpu)), forgotten)
+        rule_gpus.append(gpu)
+    for rule, rule_gpus in zip(rules, owned):
+        if rule_gpus:
+            advertise(rule, rule_gpus, shares)
     unselected = [(gpu, NO_RULE) for gpu in forgotten] + [(gpu, "left to the host by a rule") for gpu in shares.to_host]
     unselected.sort(key=lambda item: item[0]["index"])
     idle = [describe_rule(rule, number) for number, rule in enumerate(rules) if not owned[number]]
@@ -104,7 +104,7 @@ def _identity(gpu: Gpu) -> dict[str, Any]:
 
 def _all_uuids(gpu: Gpu) -> list[str]:
     """Return the UUIDs of the card and of its MIG devices."""
-    return [unit["uuid"] for unit in [gpu, *(gpu.get("mig_devices") or [])] if unit.get("uuid")]
+    return [device["uuid"] for device in [gpu, *(gpu.get("mig_devices") or [])] if device.get("uuid")]
 
 
 def _check_one_form(kinds: Sequence[str], pairs: Sequence[tuple[str, Any]], shares: Shares) -> None:
@@ -112,28 +112,28 @@ def _check_one_form(kinds: Sequence[str], pairs: Sequence[tuple[str, Any]], shar
     for kind in kinds:
         if kind in shares.amounts and [other for other, _value in pairs].count(kind) > 1:
             raise PolicyError(
-                f"advertise: the kind {kind} would be advertised more than once on this node. Give each rule with as=vram a kind of"
-                " its own, and no other rule one of that name."
+                f"advertise: the kind {kind} would be advertised more than once on this node. Give each rule with as=vram a kind that"
+                " no other rule has."
             )
 
 
 def _replaced_kinds(present: Mapping[str, Any], rules: Sequence[Rule], shares: Shares, unselected: Unselected) -> list[str]:
-    """Return the node's kinds that the rules replace: kinds of a family of theirs, or kinds that contain GPUs that they advertise.
+    """Return the node's kinds that the rules replace: kinds of their families, or kinds that contain GPUs that they advertise.
 
     If a GPU were in two kinds, swarm would allocate it to two tasks at once.
     """
     advertised = [uuid for gpu in shares.gpus() for uuid in _all_uuids(gpu)] + [card["uuid"] for card in shares.left_out if card["uuid"]]
-    hosts_own = [uuid for gpu, _reason in unselected for uuid in _all_uuids(gpu)]
+    unselected_uuids = [uuid for gpu, _reason in unselected for uuid in _all_uuids(gpu)]
     replaced = []
     for kind, values in present.items():
         devices = [device.lower() for value in values for device in devices_of(value)] if isinstance(values, list) else []
         about_gpus = bool(devices) and all(value.startswith(("gpu-", "mig-")) and len(value) > len("gpu-") for value in devices)
-        if in_family(kind, rules) or (about_gpus and _names_any(devices, advertised) and not _names_any(devices, hosts_own)):
+        if in_family(kind, rules) or (about_gpus and _name_any(devices, advertised) and not _name_any(devices, unselected_uuids)):
             replaced.append(kind)
     return replaced
 
 
-def _names_any(values: Iterable[str], uuids: Sequence[str]) -> bool:
+def _name_any(values: Iterable[str], uuids: Sequence[str]) -> bool:
     # Many guides on the web use shortened UUIDs.
     return any(uuid.lower().startswith(value) for value in values for uuid in uuids)
 
@@ -154,7 +154,7 @@ def find_drift(advertisement: Mapping[str, Any], shown: Sequence[Any] | None, li
     reasons = {gpu["uuid"]: gpu["reason"] for gpu in advertisement["left_out"] + advertisement["unselected"]}
     lists = {kind: values for kind, values in decided.items() if isinstance(values, list)}
     for kind, values in lists.items():
-        reasons.update({name: f"it is decided to be {kind}" for value in values for name in [*devices_of(value), value]})
+        reasons.update({name: f"the rules advertise it as {kind}" for value in values for name in [*devices_of(value), value]})
     differences: list[str] = []
     for kind in dict.fromkeys(list(decided) + sorted(running_owned)):
         compare = _drift_of_amount if isinstance(decided.get(kind), int) else _drift_of_kind
@@ -168,12 +168,12 @@ def _drift_of_amount(kind: str, decided: Any, running: Any, _reasons: Mapping[st
     if running == []:
         yield f"{kind}={decided} is not advertised"
     elif running != decided:
-        yield f"{kind} is {_comparable(running)}, decided is {decided}"
+        yield f"{kind} is {_as_text(running)}, not {decided}"
 
 
 def _drift_of_kind(kind: str, decided: Any, running: Any, reasons: Mapping[str, str]) -> Iterator[str]:
     if not isinstance(running, list):
-        reason = "it must be a list of GPUs" if decided else "nothing on this node is decided to be that"
+        reason = "but must be a list of GPUs" if decided else "but the rules advertise nothing as that kind"
         yield f"{kind} is the number {running}, {reason}"
         running = []
     missing = [uuid for uuid in decided if uuid not in running]
@@ -213,12 +213,12 @@ def _explain_wrong_value(kind: str, value: str, decided: Iterable[str], reasons:
 
 def _drift_of_others(listed: Mapping[str, Any], running: Mapping[str, Any], owned: Container[str]) -> Iterator[str]:
     for kind in dict.fromkeys(list(listed) + list(running)):
-        in_file, in_daemon = (_comparable(resources.get(kind)) for resources in (listed, running))
+        in_file, in_daemon = (_as_text(resources.get(kind)) for resources in (listed, running))
         if kind.upper() not in owned and in_file != in_daemon:
             yield f"{kind} is {in_daemon} in the running daemon, {in_file} in its configuration"
 
 
-def _comparable(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return "absent" if value is None else ", ".join(sorted(value)) if isinstance(value, list) else str(value)
 
 

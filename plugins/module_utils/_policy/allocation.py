@@ -146,13 +146,13 @@ def why_unfit(gpu: Gpu, shares: Shares) -> str | None:
 
 def advertise_memory(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     """Advertise memory: one kind if the rule owns one GPU of the node, else a kind per GPU, or the sum of all."""
-    fit = [gpu for gpu in gpus if not _leave_memory(gpu, shares)]
+    fit = [gpu for gpu in gpus if not _exclude_unfit(gpu, shares)]
     sizes = [(gpu, _size(rule, gpu, shares)) for gpu in fit]
     _check_shared(rule, fit)
     reserve = int(rule.get("reserve_mib", 0))
     shares.memory_mib += sum(size for _gpu, size in sizes)
     if rule.get("sum"):
-        _give_sum(rule, sizes, reserve, shares)
+        _advertise_sum(rule, sizes, reserve, shares)
         return
     for gpu, size in sizes:
         # Failed GPUs count too, because a kind's name must not change when another card fails.
@@ -165,7 +165,7 @@ def advertise_memory(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
         shares.map_value(kind, generic_resources.AMOUNT, [(gpu, size)])
 
 
-def _leave_memory(gpu: Gpu, shares: Shares) -> str | None:
+def _exclude_unfit(gpu: Gpu, shares: Shares) -> str | None:
     reason = _failure(gpu) or ("it is in MIG mode, where its memory is divided already" if in_mig_mode(gpu) else None)
     if reason:
         shares.exclude(gpu, reason)
@@ -202,7 +202,7 @@ def _check_shared(rule: Rule, gpus: Sequence[Gpu]) -> None:
         )
 
 
-def _give_sum(rule: Rule, sizes: Sequence[tuple[Gpu, int]], reserve: int, shares: Shares) -> None:
+def _advertise_sum(rule: Rule, sizes: Sequence[tuple[Gpu, int]], reserve: int, shares: Shares) -> None:
     if not sizes:
         return
     kind, total = rule["kind"], sum(size - reserve for _gpu, size in sizes)
@@ -215,7 +215,7 @@ def _give_sum(rule: Rule, sizes: Sequence[tuple[Gpu, int]], reserve: int, shares
         shares.warnings.append(
             f"{kind} is the sum over {len(sizes)} GPUs, {total} MiB: swarm accepts a task that reserves more than the {largest} MiB"
             " of the largest GPU, which then fits on none, and it places tasks although no single GPU has that much left. Without"
-            " 'sum: true' each GPU is a kind of its own."
+            " 'sum: true' each GPU has its own kind."
         )
 
 
@@ -229,42 +229,42 @@ def advertise_slots(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     """
     for gpu in gpus:
         if in_mig_mode(gpu):
-            _slots_of_parts(rule, gpu, shares)
+            _advertise_slots_of_mig_devices(rule, gpu, shares)
             continue
         reason = why_unfit(gpu, shares)
         if reason:
             shares.exclude(gpu, reason)
             continue
-        _give_slots(rule, gpu, gpu, _slots_of(rule, gpu.get("memory_mib"), f"GPU {gpu['index']} ({gpu.get('model')})"), shares)
+        _add_slots(rule, gpu, gpu, _count_slots(rule, gpu.get("memory_mib"), f"GPU {gpu['index']} ({gpu.get('model')})"), shares)
 
 
-def _slots_of_parts(rule: Rule, gpu: Gpu, shares: Shares) -> None:
+def _advertise_slots_of_mig_devices(rule: Rule, gpu: Gpu, shares: Shares) -> None:
     for device in _mig_devices(gpu, shares):
-        size, who = device.get("memory_mib"), f"the MIG device {device.get('profile') or device['uuid']} of GPU {gpu['index']} ({gpu.get('model')})"
+        size, name = device.get("memory_mib"), f"the MIG device {device.get('profile') or device['uuid']} of GPU {gpu['index']} ({gpu.get('model')})"
         if size is not None and "slot_mib" in rule and size - int(rule.get("reserve_mib", 0)) < int(rule["slot_mib"]):
             # No error: the user cannot assign a single MIG device to another rule.
-            shares.exclude(gpu, f"{who} has {size} MiB, which is no room for a slot of {rule['slot_mib']} MiB", device["uuid"])
+            shares.exclude(gpu, f"{name} has {size} MiB, which is too little for a slot of {rule['slot_mib']} MiB", device["uuid"])
             continue
-        _give_slots(rule, gpu, device, _slots_of(rule, size, who), shares)
+        _add_slots(rule, gpu, device, _count_slots(rule, size, name), shares)
 
 
-def _give_slots(rule: Rule, gpu: Gpu, device: Mapping[str, Any], slots_of_it: tuple[int, int | None], shares: Shares) -> None:
-    count, mib = slots_of_it
+def _add_slots(rule: Rule, gpu: Gpu, device: Mapping[str, Any], slots: tuple[int, int | None], shares: Shares) -> None:
+    count, mib = slots
     for number in range(1, count + 1):
         value = slot_name(device["uuid"], number)
         shares.add(gpu, rule["kind"], value)
         shares.map_value(rule["kind"], value, [(device, device.get("memory_mib"))], mib, bool(rule.get("slots_together")))
 
 
-def _slots_of(rule: Rule, size: int | None, who: str) -> tuple[int, int | None]:
+def _count_slots(rule: Rule, size: int | None, name: str) -> tuple[int, int | None]:
     """Return the number of slots of a card or MIG device, and the MiB of each slot (None if the device has no memory of its own)."""
     reserve = int(rule.get("reserve_mib", 0))
     if size is None:
         if "slots" in rule:
             return int(rule["slots"]), None
         raise PolicyError(
-            f"advertise: {who} has no memory of its own, as is usual with unified memory, so that slot_mib={rule['slot_mib']} does not say how many"
-            " slots it has. Say it with 'slots', or give that GPU to another rule with 'select'."
+            f"advertise: {name} has no memory of its own, as is usual with unified memory, so slot_mib={rule['slot_mib']} does not set how many"
+            " slots it has. Set 'slots', or give that GPU to another rule with 'select'."
         )
     count = int(rule["slots"]) if "slots" in rule else (size - reserve) // int(rule["slot_mib"])
     mib = (size - reserve) // count if "slots" in rule else int(rule["slot_mib"])
@@ -272,7 +272,7 @@ def _slots_of(rule: Rule, size: int | None, who: str) -> tuple[int, int | None]:
         option = f"slots={rule['slots']}" if "slots" in rule else f"slot_mib={rule['slot_mib']}"
         problem = f"makes {count} slots, more than {MOST_SLOTS}," if count > MOST_SLOTS else "makes no slot"
         raise PolicyError(
-            f"advertise: {option} with reserve_mib={reserve} {problem} of the {size} MiB of {who}. Change it, or give that GPU to another rule with"
+            f"advertise: {option} with reserve_mib={reserve} {problem} of the {size} MiB of {name}. Change it, or give that GPU to another rule with"
             " 'select'."
         )
     return count, mib

@@ -42,7 +42,7 @@ class Form(NamedTuple):
     # (rule) -> a regular expression for the kinds that the rule derives from GPUs, or None.
     family: Callable[[Rule], str | None]
     amounts: bool  # its kinds are amounts of memory, not lists of devices
-    # What its values are, if they are neither devices nor amounts, such as "slots of a card". Else None.
+    # What its values are, such as "slots of a card", if they are neither devices nor amounts. Else None.
     stands_for: str | None
     check: Callable[[Rule, str], None]  # (rule, where): checks the options of one rule together; raises PolicyError
     # (rules, kind_of): checks all rules of the form together; raises PolicyError
@@ -111,12 +111,12 @@ def check_slot_count(value: Any, where: str) -> None:
 
 def check_slot_size(value: Any, where: str) -> None:
     if not is_whole_number(value) or int(value) < 1:
-        raise PolicyError(f"{where}: {generic_resources.shorten(value)} is not a number of MiB from 1 on.")
+        raise PolicyError(f"{where}: {generic_resources.shorten(value)} is not a number of MiB, at least 1.")
 
 
 def check_slots(rule: Rule, where: str) -> None:
     if ("slots" in rule) == ("slot_mib" in rule):
-        raise PolicyError(f"{where}: a rule with as=slots takes either 'slots', how many a card has, or 'slot_mib', how large each is.")
+        raise PolicyError(f"{where}: a rule with as=slots needs either 'slots', how many slots a card has, or 'slot_mib', how large each slot is.")
 
 
 # --- the forms ------------------------------------------------------------------------------------------------------

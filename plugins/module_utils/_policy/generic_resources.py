@@ -18,7 +18,7 @@ from .._errors import GpuSwarmError
 from .._mask import mask
 
 ENV_PREFIX = "DOCKER_RESOURCE_"
-# Stands for the value of a kind with an amount in the guard's map.
+# In the guard's map, the key for a kind that is an amount, because an amount has no named values.
 AMOUNT = ""
 
 # Go's strconv.ParseInt(value, 10, 64): no blanks, no underscores.
@@ -27,7 +27,7 @@ _INT64 = 2**63
 
 
 class ResourceError(GpuSwarmError):
-    """An entry with which dockerd would not start. The caller adds the file to the message."""
+    """An entry that keeps dockerd from starting. The caller adds the file to the message."""
 
 
 def split_entry(entry: str) -> tuple[str, str]:
@@ -43,14 +43,14 @@ def variable_name(kind: str) -> str:
     return ENV_PREFIX + kind.upper()
 
 
-def parse(to_entries: Iterable[str]) -> dict[str, Any]:
+def parse(entries: Iterable[str]) -> dict[str, Any]:
     """Parse a list of ``KIND=value`` into a dict, in the order of the kinds' first appearance.
 
     A kind with a single integer is discrete. Several values must all be names. A repeated value counts twice (swarmkit
     api/genericresource/parse.go).
     """
     values: dict[str, list[str]] = {}
-    for entry in to_entries:
+    for entry in entries:
         kind, value = split_entry(entry)
         values.setdefault(kind, []).append(value)
     return {kind: _typed(kind, texts) for kind, texts in values.items()}
@@ -82,10 +82,10 @@ def to_entries(resources: Mapping[str, Any]) -> list[str]:
     return listed
 
 
-def from_info(generic_resources: Sequence[Any] | None) -> dict[str, Any]:
+def from_info(items: Sequence[Any] | None) -> dict[str, Any]:
     """Return the dict for ``GenericResources`` of ``GET /info`` or of a node's description (null if there are none)."""
     resources: dict = {}
-    for item in generic_resources or []:
+    for item in items or []:
         named_spec, discrete_spec = item.get("NamedResourceSpec"), item.get("DiscreteResourceSpec")
         if named_spec:
             resources.setdefault(named_spec["Kind"], []).append(named_spec["Value"])
@@ -97,11 +97,11 @@ def from_info(generic_resources: Sequence[Any] | None) -> dict[str, Any]:
 def to_info(resources: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the dict in the format of ``GET /info``."""
     return [
-        {"NamedResourceSpec": {"Kind": kind, "Value": single}}
+        {"NamedResourceSpec": {"Kind": kind, "Value": item}}
         if isinstance(value, list)
-        else {"DiscreteResourceSpec": {"Kind": kind, "Value": single}}
+        else {"DiscreteResourceSpec": {"Kind": kind, "Value": item}}
         for kind, value in resources.items()
-        for single in (value if isinstance(value, list) else [value])
+        for item in (value if isinstance(value, list) else [value])
     ]
 
 

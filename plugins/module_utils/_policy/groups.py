@@ -20,9 +20,9 @@ from .selection import PolicyError, Rule, check_one_of, is_whole_number, pci_add
 NVLINK, PCIE = "nvlink", "pcie"
 BY = (NVLINK, PCIE)
 # The topology levels of neighbours, nearest first. GPUs on different sockets are not neighbours.
-_WAYS = ("internal", "single", "multiple", "hostbridge", "node")
+_LEVELS = ("internal", "single", "multiple", "hostbridge", "node")
 
-# How near two GPUs are: the number of direct NVLinks, then the topology level counted from the end of _WAYS. Higher is nearer.
+# How near two GPUs are: the number of direct NVLinks, then the topology level counted from the end of _LEVELS. Higher is nearer.
 Nearness = Tuple[int, int]
 # Returns None if two GPUs are not neighbours.
 Near = Callable[[Gpu, Gpu], "Nearness | None"]
@@ -30,7 +30,7 @@ Near = Callable[[Gpu, Gpu], "Nearness | None"]
 
 def check_size(value: Any, where: str) -> None:
     if not is_whole_number(value) or int(value) < 2:
-        raise PolicyError(f"{where}: {generic_resources.shorten(value)} is not a number of GPUs from 2 on.")
+        raise PolicyError(f"{where}: {generic_resources.shorten(value)} is not a number of GPUs, at least 2.")
 
 
 def check_by(value: Any, where: str) -> None:
@@ -39,7 +39,7 @@ def check_by(value: Any, where: str) -> None:
 
 def check_group(rule: Rule, where: str) -> None:
     if "size" not in rule:
-        raise PolicyError(f"{where}: a rule with as=group takes 'size', how many GPUs are one unit, such as 2.")
+        raise PolicyError(f"{where}: a rule with as=group needs 'size', the number of GPUs in a group, such as 2.")
 
 
 def check_sizes(rules: Sequence[Rule], kind_of: Callable[[Rule], str | None]) -> None:
@@ -58,31 +58,31 @@ def advertise_groups(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
     """Advertise groups of ``size`` neighbours. Remaining GPUs are excluded."""
     size, by = int(rule["size"]), rule.get("by", NVLINK)
     fit: dict[str, Gpu] = {}
-    for gpu in sorted(gpus, key=_place):
+    for gpu in sorted(gpus, key=_sort_key):
         reason = why_unfit(gpu, shares) or (SAME_UUID if gpu["uuid"] in fit else None)
         if reason:
             shares.exclude(gpu, reason)
         else:
             fit[gpu["uuid"]] = gpu
     near = _NEAR[by]
-    now = shares.present.get(rule["kind"])
-    groups = _valid_groups(now if isinstance(now, list) else [], fit, size, near)
+    present = shares.present.get(rule["kind"])
+    groups = _valid_groups(present if isinstance(present, list) else [], fit, size, near)
     free = {uuid: gpu for uuid, gpu in fit.items() if not any(gpu in members for members in groups.values())}
     for members in form_groups(list(free.values()), size, near):
-        members.sort(key=_place)
-        groups[group_name([gpu_member["uuid"] for gpu_member in members])] = members
-        for gpu_member in members:
-            del free[gpu_member["uuid"]]
+        members.sort(key=_sort_key)
+        groups[group_name([member["uuid"] for member in members])] = members
+        for member in members:
+            del free[member["uuid"]]
     for name, members in groups.items():
-        shares.add(min(members, key=lambda gpu_member: gpu_member["index"]), rule["kind"], name)
-        shares.map_value(rule["kind"], name, [(gpu_member, gpu_member.get("memory_mib")) for gpu_member in members])
-        for gpu_member in members:
-            shares.mark_covered(gpu_member)
+        shares.add(min(members, key=lambda member: member["index"]), rule["kind"], name)
+        shares.map_value(rule["kind"], name, [(member, member.get("memory_mib")) for member in members])
+        for member in members:
+            shares.mark_covered(member)
     for gpu in free.values():
         shares.exclude(gpu, _explain_excluded(gpu, list(fit.values()), size, by))
 
 
-def _place(gpu: Gpu) -> tuple[Any, ...]:
+def _sort_key(gpu: Gpu) -> tuple[Any, ...]:
     """Return the sort key of a card: its address, because an index changes when another card fails."""
     address = pci_address(gpu.get("pci_bus_id"))
     return (address is None, address or (), gpu.get("uuid") or "")
@@ -123,10 +123,10 @@ def form_groups(free: list[Gpu], size: int, near: Near) -> list[list[Gpu]]:
 def _best_next_group(free: list[Gpu], size: int, near: Near) -> list[Gpu] | None:
     count = {gpu["uuid"]: len(_neighbours(gpu, free, near)) for gpu in free}
     for fewest in sorted(set(count.values())):
-        of_these = [_complete_group([gpu], _neighbours(gpu, free, near), size, near) for gpu in free if count[gpu["uuid"]] == fewest]
-        complete = [members for members in of_these if members]
+        candidates = [_complete_group([gpu], _neighbours(gpu, free, near), size, near) for gpu in free if count[gpu["uuid"]] == fewest]
+        complete = [members for members in candidates if members]
         if complete:
-            return max(complete, key=lambda members: _sum([near(gpu, other) for gpu in members for other in members if gpu is not other]))
+            return max(complete, key=lambda members: _total_nearness([near(gpu, other) for gpu in members for other in members if gpu is not other]))
     return None
 
 
@@ -139,7 +139,8 @@ def _complete_group(members: list[Gpu], candidates: list[Gpu], size: int, near: 
     if len(members) == size:
         return members
     while len(members) + len(candidates) >= size:
-        nearest = max(candidates, key=lambda candidate: _sum([near(candidate, member) for member in members]))  # the first of several
+        # If several are equally near, the first.
+        nearest = max(candidates, key=lambda candidate: _total_nearness([near(candidate, member) for member in members]))
         candidates = [candidate for candidate in candidates if candidate is not nearest]
         group = _complete_group([*members, nearest], _neighbours(nearest, candidates, near), size, near)
         if group:
@@ -147,28 +148,28 @@ def _complete_group(members: list[Gpu], candidates: list[Gpu], size: int, near: 
     return None
 
 
-def _sum(values: Sequence[Nearness | None]) -> Nearness:
+def _total_nearness(values: Sequence[Nearness | None]) -> Nearness:
     reached = [value for value in values if value is not None]
-    return sum(links for links, _way in reached), sum(way for _links, way in reached)
+    return sum(links for links, _level in reached), sum(level for _links, level in reached)
 
 
-def _way(gpu: Gpu, other: Gpu) -> int:
+def _level_rank(gpu: Gpu, other: Gpu) -> int:
     """Return how near two GPUs are by PCIe. Higher is nearer; 0 means far or unknown."""
     topology = (gpu.get("links") or {}).get("topology") or {}
-    way = topology.get(other["uuid"])
-    return len(_WAYS) - _WAYS.index(way) if way in _WAYS else 0
+    level = topology.get(other["uuid"])
+    return len(_LEVELS) - _LEVELS.index(level) if level in _LEVELS else 0
 
 
 def _by_nvlink(gpu: Gpu, other: Gpu) -> Nearness | None:
     if gpu.get("name") != other.get("name"):
         return None
     links = ((gpu.get("links") or {}).get("nvlink_peers") or {}).get(other["uuid"])
-    return None if links is None else (links, _way(gpu, other))
+    return None if links is None else (links, _level_rank(gpu, other))
 
 
 def _by_pcie(gpu: Gpu, other: Gpu) -> Nearness | None:
-    way = _way(gpu, other)
-    return (0, way) if way and gpu.get("name") == other.get("name") else None
+    level = _level_rank(gpu, other)
+    return (0, level) if level and gpu.get("name") == other.get("name") else None
 
 
 _NEAR: dict[str, Near] = {NVLINK: _by_nvlink, PCIE: _by_pcie}

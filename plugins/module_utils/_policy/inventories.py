@@ -17,13 +17,13 @@ from .._gpu.record import devices_of
 # Matches gpu, GPUs, nvidia.com/gpu, NVIDIA-H100, cuda_devices, but not a word such as "gpuless".
 _GPU_NAME = re.compile(r"(?:^|[^a-z])(?:v?gpus?|cuda|nvidia)(?:$|[^a-z])", re.IGNORECASE)
 # A node has fewer GPUs and slots than this, so a higher number is an amount of memory.
-_MOST = 64
+_MAX_COUNT = 64
 
 
 def double_counting_kinds(resources: Mapping[str, Any], kinds: Collection[str]) -> list[str]:
     """Return the other kinds in ``resources`` that contain GPUs of ``kinds``, or whose name and number suggest that they count GPUs."""
     devices = {device.lower() for kind in kinds for device in devices_in(resources.get(kind))}
-    return [kind for kind, value in resources.items() if devices and kind not in kinds and _counts(kind, value, devices)]
+    return [kind for kind, value in resources.items() if devices and kind not in kinds and _is_double_counting(kind, value, devices)]
 
 
 def find_double_counting(resources: Mapping[str, Any]) -> tuple[str, list[str]] | None:
@@ -41,8 +41,8 @@ def devices_in(value: Any) -> list[str]:
     return [device for device in devices if device.upper().startswith(("GPU-", "MIG-"))]
 
 
-def _counts(kind: str, value: Any, devices: Collection[str]) -> bool:
+def _is_double_counting(kind: str, value: Any, devices: Collection[str]) -> bool:
     if isinstance(value, int):
-        return 0 < value <= _MOST and bool(_GPU_NAME.search(kind))
+        return 0 < value <= _MAX_COUNT and bool(_GPU_NAME.search(kind))
     # Many guides on the web use shortened UUIDs.
     return any(full.startswith(device.lower()) for device in devices_in(value) for full in devices)

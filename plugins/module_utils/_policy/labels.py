@@ -23,13 +23,13 @@ _VERSION = re.compile(r"[0-9]+(\.[0-9]+)?")
 # The characters that a placement constraint allows (alphaNumeric in swarmkit's manager/constraint/constraint.go). Short enough for a class's longest
 # key.
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
-# The prefixes of keys in which the collection keeps its own records of a node.
+# The collection keeps its own records of a node under keys with these prefixes.
 RESERVED = ("gpu-swarm", "fleet.gpu-swarm")
 WANTED = "letters, digits, '.', '-' and '_', at most 60, that begin with a letter or digit and not with gpu-swarm or fleet.gpu-swarm; or empty"
 
 
 class Options(NamedTuple):
-    """Settings of the labels. An empty prefix means no labels. A label is made for each threshold that the node meets."""
+    """Settings of the labels. An empty prefix means no labels. Each threshold that the node meets becomes a label."""
 
     prefix: str = "gpu."
     cpu_prefix: str = "cpu."
@@ -54,14 +54,14 @@ def options_of(params: Mapping[str, Any]) -> Options:
                 "label_%s (gpu_node_label_%s): %s cannot begin the key of a label that a constraint names. Write %s. Nothing was changed."
                 % (name, name, generic_resources.shorten(value), WANTED)
             )
-    for name, form, example in (
-        ("memory", re.compile("[1-9][0-9]*"), "whole GB, such as 40"),
-        ("compute_capability", _VERSION, "versions, such as '8.0'"),
-        ("cuda", _VERSION, "versions, such as '12.4'"),
+    for name, pattern, example in (
+        ("memory", re.compile("[1-9][0-9]*"), "a number of whole GB, such as 40"),
+        ("compute_capability", _VERSION, "a version, such as '8.0'"),
+        ("cuda", _VERSION, "a version, such as '12.4'"),
     ):
-        bad = [item for item in getattr(options, name) if not form.fullmatch(str(item))]
+        bad = [item for item in getattr(options, name) if not pattern.fullmatch(str(item))]
         if bad:
-            raise GpuSwarmError("label_%s: %s is not one of %s." % (name, generic_resources.shorten(bad[0]), example))
+            raise GpuSwarmError("label_%s: %s is not %s." % (name, generic_resources.shorten(bad[0]), example))
     return options
 
 
@@ -86,9 +86,9 @@ def node_labels(
         "driver_major": driver and driver.split(".")[0],
         "cuda": cuda,
         "cuda_major": cuda and cuda.split(".")[0],
-        "mig": common_value(_truth(in_mig_mode(gpu)) for gpu in gpus),
-        "nvlink": common_value(_truth((gpu.get("links") or {}).get("nvlink_active")) for gpu in gpus),  # 0 for links that are down
-        "healthy": _truth(not failed),
+        "mig": common_value(_true_or_false(in_mig_mode(gpu)) for gpu in gpus),
+        "nvlink": common_value(_true_or_false((gpu.get("links") or {}).get("nvlink_active")) for gpu in gpus),  # 0 for links that are down
+        "healthy": _true_or_false(not failed),
     }
     labels.update(_thresholds("mem_ge_", options.memory, sizes, int))
     labels.update(_thresholds("cc_ge_", options.compute_capability, [gpu.get("compute_capability") for gpu in gpus], _version))
@@ -115,13 +115,13 @@ def _thresholds(name: str, wanted: Iterable[Any], values: Sequence[Any], parse: 
     if None in values:
         return {}
     least = min(parse(value) for value in values)
-    return {name + str(threshold).replace(".", "_"): _truth(True) for threshold in wanted if parse(threshold) <= least}
+    return {name + str(threshold).replace(".", "_"): _true_or_false(True) for threshold in wanted if parse(threshold) <= least}
 
 
 def _version(text: Any) -> tuple[int, ...]:
     return tuple(int(part) for part in (str(text).split(".") + ["0"])[:2])
 
 
-def _truth(value: Any) -> str | None:
+def _true_or_false(value: Any) -> str | None:
     """Return "true" or "false", or None for a feature that the card does not support: that differs from a feature that is off."""
     return None if value is None else "true" if value else "false"

@@ -105,7 +105,7 @@ def check_extra(extra: Any, owned: Iterable[str]) -> None:
 
 def _check_extra_value(kind: str, value: str, values: list[str]) -> None:
     if not value:
-        raise PolicyError(f"extra_resources: {kind}= has no value. Write {kind}=1 for an amount or {kind}=name for a thing.")
+        raise PolicyError(f"extra_resources: {kind}= has no value. Write {kind}=1 for an amount or {kind}=name for a named resource.")
     if values.count(value) > 1:
         raise PolicyError(f"extra_resources: {kind}={value} is listed twice, and swarm would count it twice. Remove one.")
     if value.upper().startswith(("GPU-", "MIG-")):

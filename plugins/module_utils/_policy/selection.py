@@ -65,7 +65,7 @@ def in_mig_mode(gpu: Gpu) -> bool:
     return (gpu.get("mig") or {}).get("mode") == "enabled"
 
 
-# key -> (is a value valid, the same as text, does a GPU match a value)
+# key -> (whether a value is valid, what a valid value is in words, whether a GPU has this value)
 SELECTORS = {
     "uuid": (
         lambda value: isinstance(value, str) and bool(FULL_UUID.fullmatch(value)),
@@ -95,11 +95,11 @@ def check_select(select: Any, where: str) -> None:
     for key, wanted in select.items():
         if key not in SELECTORS:
             raise PolicyError(f"{where}: {generic_resources.shorten(key)} is not known; use one of: {', '.join(SELECTORS)}.")
-        check, remedy = SELECTORS[key][:2]
+        check, expected = SELECTORS[key][:2]
         values = as_list(wanted)
         bad = [value for value in values if not check(value)] if values else [wanted]
         if bad or (key == "min_memory_mib" and len(values) != 1):
-            raise PolicyError(f"{where}.{key}: {generic_resources.shorten((bad or [wanted])[0])} is not {remedy}.")
+            raise PolicyError(f"{where}.{key}: {generic_resources.shorten((bad or [wanted])[0])} is not {expected}.")
 
 
 def selects(select: Mapping[str, Any] | None, gpu: Gpu) -> bool:

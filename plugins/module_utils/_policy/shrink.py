@@ -48,12 +48,12 @@ def shrink_refusal(
         return None
     count = count_devices(advertisement)
     if expect is not None:
-        return _too_few(advertisement, count, int(expect)) if count < int(expect) else None
+        return _describe_too_few(advertisement, count, int(expect)) if count < int(expect) else None
     if may_lose and advertisement["rules"] and not advertisement["forgotten"]:
         return None
     losses = _losses(advertisement, earlier)
-    nothing = advertisement["forgotten"] and not advertisement["advertised"]
-    if earlier.memory_mib > advertisement["memory_mib"] and (advertisement["memory_kinds"] or nothing):
+    advertises_nothing = advertisement["forgotten"] and not advertisement["advertised"]
+    if earlier.memory_mib > advertisement["memory_mib"] and (advertisement["memory_kinds"] or advertises_nothing):
         kinds = ", ".join(advertisement["memory_kinds"]) or "memory"
         losses.append(f"{kinds}: {earlier.memory_mib} MiB so far, and the GPUs of this node have {advertisement['memory_mib']} now")
     if not losses:
@@ -83,7 +83,7 @@ def count_devices(advertisement: Mapping[str, Any]) -> int:
     return sum(len(card["devices"]) or 1 for card in advertisement["advertised"])
 
 
-def _too_few(advertisement: Mapping[str, Any], count: int, expect: int) -> str:
+def _describe_too_few(advertisement: Mapping[str, Any], count: int, expect: int) -> str:
     reasons = [_explain_unfit(card) for card in advertisement["left_out"]]
     return (
         f"{expect} GPUs are expected on this node and {count} can be advertised{': ' if reasons else ''}{'; '.join(reasons)}."
@@ -96,10 +96,10 @@ def _losses(advertisement: Mapping[str, Any], earlier: Before) -> list[str]:
     cards = [card["uuid"] for card in advertisement["advertised"]]
     parts = [uuid for card in advertisement["advertised"] for uuid in card["devices"]]
     reasons = []
-    for prefix, now in (("GPU-", cards), ("MIG-", parts)):
-        then = [value for value in earlier.values if value.startswith(prefix)]
-        missing = [value for value in then if not _is_any(value, now + advertisement["not_wanted"])]
-        gained = [uuid for uuid in now if not any(_is_any(value, [uuid]) for value in then)]
+    for prefix, uuids_now in (("GPU-", cards), ("MIG-", parts)):
+        values_before = [value for value in earlier.values if value.startswith(prefix)]
+        missing = [value for value in values_before if not _is_any(value, uuids_now + advertisement["not_wanted"])]
+        gained = [uuid for uuid in uuids_now if not any(_is_any(value, [uuid]) for value in values_before)]
         if len(missing) > len(gained):
             reasons += [_explain_loss(value, advertisement) for value in missing]
     return reasons
@@ -110,12 +110,12 @@ def _is_any(value: str, uuids: Iterable[str | None]) -> bool:
 
 
 def _explain_loss(value: str, advertisement: Mapping[str, Any]) -> str:
-    excluded = [card_record for card_record in advertisement["left_out"] if _is_any(value, [card_record["uuid"]])]
+    excluded = [card for card in advertisement["left_out"] if _is_any(value, [card["uuid"]])]
     if excluded:
         return _explain_unfit(excluded[0])
     if not advertisement["rules"]:
         return f"no rule is left for {value}"
-    forgotten = [card_record for card_record in advertisement["forgotten"] if _is_any(value, card_record["uuids"])]
+    forgotten = [card for card in advertisement["forgotten"] if _is_any(value, card["uuids"])]
     if forgotten:
         return f"no rule selects GPU {forgotten[0]['index']} ({model_of(forgotten[0])}, {value})"
     card = find_card(advertisement.get("cards") or (), value)

@@ -233,7 +233,7 @@ def _may_be_resolved(refused: str, wanted: str, now: str | None) -> bool:
     """Whether the new toolkit may end a refusal. A failed trial of the toolkit is repeated with another version."""
     if refused == checks.NO_CONTAINER:
         return wanted != now
-    return checks.is_of(refused, "toolkit") and not checks.affects(refused, wanted)
+    return checks.is_issue_of(refused, "toolkit") and not checks.affects(refused, wanted)
 
 
 def _toolkit_error(host: Host) -> str | None:

@@ -31,9 +31,9 @@ def test_conflicting_flags_are_found():
         ({"live-restore": True}, [], ["live-restore is true"]),
         ({}, ["dockerd", "--live-restore"], ["--live-restore"]),
         ({"firewall-backend": "iptables"}, ["dockerd"], []),
-        ({"firewall-backend": "nftables"}, ["dockerd"], [PATH + ": firewall-backend is nftables, and"]),
-        ({}, ["dockerd", "--firewall-backend=nftables"], ["dockerd is started with --firewall-backend=nftables, and"]),
-        ({}, ["dockerd", "--firewall-backend", "nftables"], ["dockerd is started with --firewall-backend=nftables, and"]),
+        ({"firewall-backend": "nftables"}, ["dockerd"], [PATH + ": firewall-backend is nftables, so"]),
+        ({}, ["dockerd", "--firewall-backend=nftables"], ["dockerd is started with --firewall-backend=nftables, so"]),
+        ({}, ["dockerd", "--firewall-backend", "nftables"], ["dockerd is started with --firewall-backend=nftables, so"]),
         # As in dockerd's IsSwarmCompatible: without rules these work, and users may only want to try them.
         ({"firewall-backend": "nftables", "iptables": False}, [], []),
         ({"firewall-backend": "nftables", "iptables": True}, [], ["firewall-backend is nftables"]),

@@ -65,7 +65,7 @@ def test_without_the_label_nothing_changes():
         (b'{"labels": "rack=r1"}', "labels is a string"),
         (b'{"labels": ["rack=r1", 1]}', "labels is a list"),
         (b'{"labels": {"rack": "r1"}}', "labels is an object"),
-        (b'{"labels": [], "labels": []}', "labels is there more than once"),
+        (b'{"labels": [], "labels": []}', "labels occurs more than once"),
         (b'{"labels": [', "it is not JSON"),
     ],
 )

@@ -142,7 +142,7 @@ def test_a_line_that_a_recipe_added_twice_becomes_one():
     content = 'swarm-resource = "DOCKER_RESOURCE_GPU"\n' * 2 + SHIPPED
     result = edit(content.encode())
     assert result.content.decode() == f"{LINE}\n" + SHIPPED
-    assert result.notes == [f"{PATH}: swarm-resource was there 2 times at the top level; one line was kept."]
+    assert result.notes == [f"{PATH}: swarm-resource occurred 2 times at the top level; one line was kept."]
     assert edited(content)
 
 

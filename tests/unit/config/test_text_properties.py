@@ -303,7 +303,7 @@ def test_toml_edit_changes_only_our_parts(text, want):
 def test_after_a_recipe_toml_has_one_line_at_the_top(text, want):
     after = edit_toml(text.encode(), want).decode()
     assert tomli.loads(after).get("swarm-resource", "") == want.swarm_resource
-    keys = [one for one in runtime_toml.toml_text.statements(after) if one.what == "key" and one.name[-1] == "swarm-resource"]
+    keys = [one for one in runtime_toml.toml_text.statements(after) if one.kind == "key" and one.name[-1] == "swarm-resource"]
     assert [one.table for one in keys] == ([()] if want.swarm_resource else [])
     assert edit_toml(after.encode(), want) == after.encode()
 

@@ -135,7 +135,7 @@ FOR_THE_USER = {
     "a list": ({"daemon": b"[]"}, [DAEMON, "a list", "Fix the file"]),
     "garbage at the end": ({"daemon": b"{} x"}, [DAEMON, "not JSON", "Fix the file"]),
     "runtimes is no object": ({"daemon": b'{"runtimes": []}'}, [DAEMON, "runtimes is a list", "an object"]),
-    "a path twice": ({"daemon": b'{"runtimes": {"nvidia": {"path": "a", "path": "b"}}}'}, [DAEMON, "runtimes.nvidia.path is there more than once"]),
+    "a path twice": ({"daemon": b'{"runtimes": {"nvidia": {"path": "a", "path": "b"}}}'}, [DAEMON, "runtimes.nvidia.path occurs more than once"]),
     "resources are no list": ({"daemon": b'{"node-generic-resources": "GPU=1"}'}, [DAEMON, "is a string", "a list such as"]),
     "not TOML": ({"toml": b"a = = b"}, [RUNTIME, "not TOML", "Fix the file"]),
     "others' resources mixed": (

@@ -188,7 +188,7 @@ def test_decide_checks_the_rules():
         (
             discrete("NVIDIA-GPU", 2),
             [
-                "NVIDIA-GPU is the number 2, it must be a list of GPUs",
+                "NVIDIA-GPU is the number 2, but must be a list of GPUs",
                 f"2 GPUs not advertised as NVIDIA-GPU: {uuid(0)}, {uuid(1)}",
             ],
         ),
@@ -208,7 +208,7 @@ def test_drift_names_the_kind_that_a_gpu_should_have():
     found = find_drift(decide([gpu(0)], rules), named("B", uuid(0)))
     assert found == [
         f"1 GPU not advertised as A: {uuid(0)}",
-        f"{uuid(0)} is advertised as B but should not be: it is decided to be A",
+        f"{uuid(0)} is advertised as B but should not be: the rules advertise it as A",
     ]
 
 

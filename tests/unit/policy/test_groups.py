@@ -175,9 +175,9 @@ def test_drift_has_its_reason():
     broken = find_drift(after([one for one in EIGHT if one["index"] != 1]), running)
     assert broken[0].startswith(f"{named_group(0, 1)} is advertised as NVIDIA-GROUP but should not be: it is in no group of 2: ")
     whole = find_drift(decide(machine(4, BRIDGES), [{"as": "gpu"}], present=generic_resources.from_info(running)), running)
-    assert f"{named_group(0, 1)} is advertised as NVIDIA-GROUP but should not be: it is decided to be NVIDIA-GPU" in whole
+    assert f"{named_group(0, 1)} is advertised as NVIDIA-GROUP but should not be: the rules advertise it as NVIDIA-GPU" in whole
     grouped = find_drift(decide(EIGHT[:2], [PAIRS], present={"NVIDIA-GPU": [uuid(0)]}), named("NVIDIA-GPU", uuid(0)))
-    assert f"{uuid(0)} is advertised as NVIDIA-GPU but should not be: it is decided to be NVIDIA-GROUP" in grouped
+    assert f"{uuid(0)} is advertised as NVIDIA-GPU but should not be: the rules advertise it as NVIDIA-GROUP" in grouped
     same = find_drift(decide(EIGHT[:2], [dict(PAIRS, kind="NVIDIA-GPU")]), named("NVIDIA-GPU", uuid(0)))
     assert same[0] == f"{uuid(0)} is advertised as NVIDIA-GPU but should not be: its group is"
 
@@ -185,8 +185,8 @@ def test_drift_has_its_reason():
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
-        ([{"as": "group"}], r"advertise\[0\]: a rule with as=group takes 'size', how many GPUs are one unit"),
-        ([{"as": "group", "size": 1}], r"advertise\[0\].size: 1 is not a number of GPUs from 2 on"),
+        ([{"as": "group"}], r"advertise\[0\]: a rule with as=group needs 'size', the number of GPUs in a group"),
+        ([{"as": "group", "size": 1}], r"advertise\[0\].size: 1 is not a number of GPUs, at least 2"),
         ([{"as": "group", "size": "two"}], "'two' is not a number of GPUs"),
         ([dict(PAIRS, by="numa")], r"advertise\[0\].by: 'numa' is not known; use one of: nvlink, pcie"),
         ([dict(PAIRS, slots=2)], "as=group does not know slots; use only: as, select, kind, size, by"),

@@ -131,8 +131,8 @@ def test_swarm_accepts_every_label(gpus, failed):
         ({"label_prefix": "a b"}, r"label_prefix .*: 'a b'"),
         ({"label_prefix": "example.com/gpu."}, r"label_prefix .*: 'example.com/gpu.' .*that a constraint names"),
         ({"label_cpu_prefix": "a,b"}, "label_cpu_prefix"),
-        ({"label_memory": [0]}, "label_memory: 0 is not one of whole GB"),
-        ({"label_cuda": ["x"]}, "label_cuda: 'x' is not one of versions"),
+        ({"label_memory": [0]}, "label_memory: 0 is not a number of whole GB"),
+        ({"label_cuda": ["x"]}, "label_cuda: 'x' is not a version"),
         ({"label_compute_capability": ["8.0.1"]}, "label_compute_capability: '8.0.1'"),
     ],
 )

@@ -229,7 +229,7 @@ def test_mig_devices_have_slots(rule, expected, mib, left):
     }
     assert decided["card_mib"] == {mig_uuid(device): (20000, 9500)[device] for device, dummy in expected}  # not those of the card
     assert [one["uuid"] for one in decided["left_out"]] == [mig_uuid(device) for device in left]
-    assert all("which is no room for a slot of 10000 MiB" in one["reason"] for one in decided["left_out"])
+    assert all("which is too little for a slot of 10000 MiB" in one["reason"] for one in decided["left_out"])
     assert decided["advertised"][0]["devices"] == list(dict.fromkeys(mig_uuid(device) for device, dummy in expected))
 
 
@@ -251,7 +251,7 @@ def test_slots_may_have_to_be_on_one_card():
         (t4(0), {"slot_mib": 20000}, "slot_mib=20000 with reserve_mib=0 makes no slot of the 15360 MiB of GPU 0 .Tesla-T4.. Change it, or"),
         (t4(0), {"slot_mib": 100}, "makes 153 slots, more than 100, of the 15360 MiB"),
         (t4(0), {"slots": 4, "reserve_mib": 15360}, "slots=4 with reserve_mib=15360 makes no slot"),
-        (unified(0), {"slot_mib": 8000}, "has no memory of its own.*Say it with 'slots'"),
+        (unified(0), {"slot_mib": 8000}, "has no memory of its own.*Set 'slots'"),
     ],
 )
 def test_slots_that_do_not_fit_on_a_card_are_refused(card, rule, words):
@@ -264,7 +264,7 @@ def test_slots_become_whole_gpus_and_whole_gpus_become_slots():
     whole = decide(cards, present=generic_resources.from_info(running))
     assert "NVIDIA-SLOT" in whole["owned_kinds"]
     assert any("2 GPUs not advertised as NVIDIA-GPU" in text for text in find_drift(whole, running))
-    assert f"{uuid(0)}.slot1 is advertised as NVIDIA-SLOT but should not be: it is decided to be NVIDIA-GPU" in find_drift(whole, running)
+    assert f"{uuid(0)}.slot1 is advertised as NVIDIA-SLOT but should not be: the rules advertise it as NVIDIA-GPU" in find_drift(whole, running)
     fewer = find_drift(decide(cards[:1], [dict(SLOTS, slots=1)]), running)
     assert f"{uuid(0)}.slot2 is advertised as NVIDIA-SLOT but should not be: its card has fewer slots" in fewer
     assert f"{uuid(1)}.slot1 is gone, but advertised as NVIDIA-SLOT" in fewer
@@ -408,11 +408,11 @@ def test_a_kind_that_counts_gpus_twice_is_named_with_its_remedy(present, extra, 
         ([{"as": "model", "kinds": {"*": "A,B"}}], r"kinds\[\*\]: 'A,B' cannot be"),
         ([{"as": "model", "kind": "A"}], "as=model does not know kind; use only: as, select, kinds"),
         ([{"as": "mig", "sum": True}], "as=mig does not know sum"),
-        ([{"as": "slots"}], r"advertise\[0\]: a rule with as=slots takes either 'slots', .* or 'slot_mib'"),
-        ([{"as": "slots", "slots": 2, "slot_mib": 8000}], "takes either"),
+        ([{"as": "slots"}], r"advertise\[0\]: a rule with as=slots needs either 'slots', .* or 'slot_mib'"),
+        ([{"as": "slots", "slots": 2, "slot_mib": 8000}], "needs either"),
         ([{"as": "slots", "slots": 0}], "slots: 0 is not a number of slots from 1 to 100"),
         ([{"as": "slots", "slots": 101}], "101 is not a number of slots"),
-        ([{"as": "slots", "slot_mib": 0}], "slot_mib: 0 is not a number of MiB from 1 on"),
+        ([{"as": "slots", "slot_mib": 0}], "slot_mib: 0 is not a number of MiB, at least 1"),
         ([{"as": "slots", "slots": 2, "slots_together": "yes"}], "neither true nor false"),
         ([{"as": "slots", "slots": 2, "kind": "X"}, {"as": "gpu", "kind": "X"}], "X is slots of a card in one rule and something else in another"),
         ([{"as": "slots", "slots": 2, "kind": "VRAM"}, {"as": "vram"}], "VRAM is a list of GPUs in one rule and an amount"),
@@ -437,12 +437,12 @@ def test_a_derived_kind_must_differ_from_others():
     ("running", "expected"),
     [
         (discrete("VRAM", 14848), []),
-        (discrete("VRAM", 8000), ["VRAM is 8000, decided is 14848"]),
+        (discrete("VRAM", 8000), ["VRAM is 8000, not 14848"]),
         (None, ["VRAM=14848 is not advertised"]),
-        (named("VRAM", "x"), ["VRAM is x, decided is 14848"]),
+        (named("VRAM", "x"), ["VRAM is x, not 14848"]),
         (
             discrete("VRAM", 14848) + discrete("VRAM-C1", 100),
-            ["VRAM-C1 is the number 100, nothing on this node is decided to be that"],
+            ["VRAM-C1 is the number 100, but the rules advertise nothing as that kind"],
         ),
     ],
 )
@@ -458,7 +458,7 @@ def test_drift_of_mig_devices_and_extra_resources_is_found():
         f"{mig_uuid(9)} is gone, but advertised as MIG-1g.10gb",
         f"1 MIG device not advertised as MIG-1g.10gb: {mig_uuid(1)}",
         "1 value not advertised as FPGA: a",
-        "SSD is 1, decided is 2",
+        "SSD is 1, not 2",
     ]
 
 
