@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the documentation of each module has in common."""
+"""Common documentation of all modules."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ attributes:
     membership:
       - fleet.gpu_swarm.gpu_swarm
   check_mode:
-    description: In check mode it returns what it would do, and changes nothing.
+    description: In check mode, the module returns what it would do, and changes nothing.
   diff_mode:
-    description: In diff mode it shows what changes, or would change in check mode.
+    description: In diff mode, the module shows what changes, or would change in check mode.
   idempotent:
     description: A second run with the same arguments changes nothing.
   platform:

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """How a module reaches a Docker daemon; names and environment variables are those of community.docker."""
+    """How a module connects to a Docker daemon. Names and environment variables are those of community.docker."""
 
     DOCUMENTATION = r"""
 options:
   docker_host:
     description:
-      - The daemon's address, such as V(unix:///run/docker.sock) or V(tcp://192.0.2.23:2376). It has no other forms but C(http://) and
-        C(https://), and not C(ssh://).
+      - The daemon's address, such as V(unix:///run/docker.sock) or V(tcp://192.0.2.23:2376). C(http://) and C(https://) are also possible, but not
+        C(ssh://).
       - If not given, the environment variable E(DOCKER_HOST) is used.
     type: str
     default: unix:///var/run/docker.sock
@@ -51,24 +51,24 @@ options:
     aliases: [tls_client_key, key_path]
   api_version:
     description:
-      - Version of the Docker API to use; V(auto) is the newest that the daemon speaks.
+      - The version of the Docker API. V(auto) means the newest version that the daemon supports.
       - If not given, the environment variable E(DOCKER_API_VERSION) is used.
     type: str
     default: auto
     aliases: [docker_api_version]
   timeout:
     description:
-      - Seconds to wait for an answer of the daemon.
+      - How long to wait for an answer of the daemon, in seconds.
       - If not given, the environment variable E(DOCKER_TIMEOUT) is used.
     type: int
     default: 60
 notes:
   - No library is needed on the host that runs the module.
-  - Over the network, the proxies of the module's environment count as they do for the C(docker) command, E(HTTPS_PROXY) with TLS and else
-    E(HTTP_PROXY), but not for this machine and what E(NO_PROXY) names, by name, domain or network such as C(192.0.2.0/24). E(ALL_PROXY) does
-    not count, and neither do other proxies than those of C(http://).
-  - With TLS, O(ca_path) decides which authority is trusted, and without it those that the system trusts. E(REQUESTS_CA_BUNDLE) and
-    E(CURL_CA_BUNDLE) do not count.
-  - Where a registry wants a login, it is that of the user who runs the module, of C(config.json) in E(DOCKER_CONFIG) or C(~/.docker), with its
+  - Over the network, the module uses the proxy of its environment, as the C(docker) command does. This is E(HTTPS_PROXY) with TLS, and E(HTTP_PROXY)
+    without. No proxy is used for this machine, and for names, domains and networks (such as C(192.0.2.0/24)) in E(NO_PROXY). E(ALL_PROXY) is ignored,
+    and so are proxies that are not C(http://).
+  - With TLS, the module trusts the authority in O(ca_path), and otherwise those of the system. E(REQUESTS_CA_BUNDLE) and E(CURL_CA_BUNDLE) are
+    ignored.
+  - If a registry requires a login, the module uses the login of its user, from C(config.json) in E(DOCKER_CONFIG) or C(~/.docker), with its
     C(auths), C(credsStore) and C(credHelpers).
 """

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the documentation of each internal filter has in common."""
+"""Common documentation of internal modules and filters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ class ModuleDocFragment:
     DOCUMENTATION = r"""
 options: {}
 notes:
-  - This plugin is internal. It is for the playbooks and roles of this collection, and no stability is promised. Its options and its result
-    may change with any release.
+  - This plugin is internal. Only the playbooks and roles of this collection should use it. Its options and its result may change with any release.
 """
 
-    # What is known of the hosts of a run.
+    # The variables of the hosts of a run.
     VARIABLES = r"""
 options:
   variables:
@@ -24,10 +23,10 @@ options:
     required: true
 """
 
-    # What a manager reported of its swarm.
+    # A manager's view of its swarm.
     LEDGER = r"""
 options:
   ledger:
-    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned.
+    description: The result of M(fleet.gpu_swarm.swarm_gpu_info).
     type: dict
 """

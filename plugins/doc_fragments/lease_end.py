@@ -11,22 +11,21 @@ options:
   outcomes:
     description:
       - >-
-        Where the lease is released, what became of the run, which is how many hosts came to which end, such as V({done: 7, waiting: 1}). It is
-        kept with the time in the label C(gpu-swarm.last-run) of the swarm, in the same update that releases the lease; where another run has the
-        lease, it is not. Empty removes that label with the lease.
-      - Without this option the label stays as it is.
+        How many hosts the run ended with, by outcome, such as V({done: 7, waiting: 1}). The update that releases the lease records this in the label
+        C(gpu-swarm.last-run) of the swarm, with the time. If another run has the lease, nothing is recorded.
+      - With an empty dictionary, the label is removed. Without this option, the label stays as it is.
     type: dict
     version_added: 0.3.0
   always:
-    description: Kept beside O(outcomes), it says whether runs that find nothing to change note that as well.
+    description: Whether runs that change nothing also record their O(outcomes). It is recorded with them.
     type: bool
     default: false
     version_added: 0.3.0
   isolation:
     description:
-      - What the label C(gpu-swarm.isolation) of the swarm is to say of the guards of its GPUs, in the same update. It is written where this run has
-        the lease or, where that is released, nobody has it. See C(docs/operate/isolation.md).
-      - What is not given stays. Where every level is V(off), the label is removed.
+      - The new content of the label C(gpu-swarm.isolation) of the swarm, which describes the guards of its GPUs. It is written in the same update, if
+        this run has the lease, or if nobody has it after the release. See C(docs/operate/isolation.md).
+      - Suboptions that are not set stay as they are. If every level is V(off), the label is removed.
     type: dict
     version_added: 0.3.0
     suboptions:
@@ -35,18 +34,18 @@ options:
         type: str
         choices: ["off", audit, reserved, exclusive]
       nodes:
-        description: The levels of nodes by their ids, as a run found or made them.
+        description: The levels of nodes, by node ID, as a run found or set them.
         type: dict
       listed:
-        description: The ids of the nodes of which anything is kept. Without it, of all.
+        description: The IDs of the nodes whose entries are kept. Without it, all entries are kept.
         type: list
         elements: str
       found:
         description:
-          - What guards counted that V(reserved) would hide or refuse, by service. C(names) are those in C(docs/operate/isolation.md). C(last) is when
-            it was counted last, in seconds since 1970. It is kept at the level V(audit), with that of before.
-          - A service without C(names) exists no more, and nothing of it is kept.
-          - Empty where nothing was counted.
+          - By service, what V(reserved) would hide or refuse, as the guards counted it. C(docs/operate/isolation.md) explains the C(names). C(last)
+            is the time of the last count, in seconds since 1970. At the level V(audit) it is added to earlier counts.
+          - A service without C(names) no longer exists, so its entry is removed.
+          - Empty if nothing was counted.
         type: dict
       whole:
         description: Whether O(isolation.found) was read on all nodes that have a guard.
@@ -54,7 +53,7 @@ options:
         default: false
       allocation_findings:
         description:
-          - What the allocation check of nodes found, by the ids of the nodes, as C(allocation_findings) of
-            RV(fleet.gpu_swarm.gpu_node#module:health). It replaces the findings that were known of these nodes.
+          - The findings of allocation checks, by node ID, as in C(allocation_findings) of RV(fleet.gpu_swarm.gpu_node#module:health). They replace
+            earlier findings on these nodes.
         type: dict
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What a restart of the daemon may stop, and how long it waits."""
+    """What a restart of the daemon may stop, and how long the module waits before it."""
 
     DOCUMENTATION = r"""
 options:

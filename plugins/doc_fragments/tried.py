@@ -6,13 +6,13 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """What the role verify needs to know of a node besides its assessment."""
+    """Options of a node's assessment for the role verify."""
 
     DOCUMENTATION = r"""
 options:
   look_for_images:
-    description: Whether the result names in RV(images) the images of the node that GPUs can be tested with, as M(fleet.gpu_swarm.swarm_gpu_verify)
-      uses them. It costs one more call of the Docker API.
+    description: Whether RV(images) lists the images of the node that can test GPUs, in the form for M(fleet.gpu_swarm.swarm_gpu_verify).
+      This takes one more call of the Docker API.
     type: bool
     default: false
     version_added: 0.2.0

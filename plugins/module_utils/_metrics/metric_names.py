@@ -26,62 +26,76 @@ class Metric(NamedTuple):
 NODE = ("node", "node_id")
 
 SNAPSHOT = Metric("gpu_swarm_snapshot_timestamp_seconds", (), "When the swarm was read, by the clock of the manager.")
-INFO = Metric("gpu_swarm_info", ("swarm", "leader", "leader_version", "source"), "The swarm's id, its leader, and what wrote this file.")
+INFO = Metric("gpu_swarm_info", ("swarm", "leader", "leader_version", "source"), "The swarm's ID, its leader, and the program that wrote this file.")
 
-NODES = Metric("gpu_swarm_nodes", ("state", "by"), "Nodes by state: ready, paused or drained (by run, fault, hand), down, or another word of swarm.")
+NODES = Metric(
+    "gpu_swarm_nodes", ("state", "by"), "Number of nodes by state: ready, paused or drained (by run, fault or hand), down, or another state of swarm."
+)
 NODE_INFO = Metric("gpu_swarm_node_info", (*NODE, "role", "model", "version"), "A node, its GPU model, and its version of Docker Engine.")
 NODE_STATE = Metric("gpu_swarm_node_state", (*NODE, "state", "by"), "The state that a node is in.")
 NODE_SINCE = Metric(
     "gpu_swarm_node_closed_since_timestamp_seconds",
     (*NODE, "state", "by"),
-    "Since when, or since earlier, a node that takes no new tasks is in its state.",
+    "When a node that takes no new tasks entered its state. It may have been earlier.",
 )
 NODE_HEALTH = Metric("gpu_swarm_node_health", (*NODE, "health"), "What a node's watcher reports: ok, warning, fault, unwatched or unknown.")
-NODE_DRIFT = Metric("gpu_swarm_node_drift", NODE, "Whether a node's watcher reports that its files have lost what provision wrote.")
+NODE_DRIFT = Metric("gpu_swarm_node_drift", NODE, "Whether a node's watcher reports that its files no longer contain what provision wrote.")
 
-ADVERTISED = Metric("gpu_swarm_node_resources_advertised", (*NODE, "kind"), "How many of a kind a node advertises.")
-ALLOCATED = Metric("gpu_swarm_node_resources_allocated", (*NODE, "kind"), "How many of a kind are allocated to tasks on a node.")
-FREE = Metric("gpu_swarm_node_resources_free", (*NODE, "kind"), "How many of a kind are allocated to no task.")
-SCHEDULABLE = Metric("gpu_swarm_node_resources_schedulable", (*NODE, "kind"), "How many of a kind are free, and not faulty, on a schedulable node.")
-FAULTY = Metric("gpu_swarm_node_resources_faulty", (*NODE, "kind"), "How many of a kind a node's watcher reports as faulty.")
+ADVERTISED = Metric("gpu_swarm_node_resources_advertised", (*NODE, "kind"), "Resources of a kind that a node advertises.")
+ALLOCATED = Metric("gpu_swarm_node_resources_allocated", (*NODE, "kind"), "Resources of a kind that are allocated to tasks on a node.")
+FREE = Metric("gpu_swarm_node_resources_free", (*NODE, "kind"), "Resources of a kind that a node advertises and no task has.")
+SCHEDULABLE = Metric(
+    "gpu_swarm_node_resources_schedulable", (*NODE, "kind"), "Free resources of a kind without a fault, on a node that takes new tasks."
+)
+FAULTY = Metric("gpu_swarm_node_resources_faulty", (*NODE, "kind"), "Resources of a kind that a node's watcher reports as faulty.")
 
-GPU_ALLOCATED = Metric("gpu_swarm_gpu_allocated", ("UUID", *NODE, "kind", "service"), "A GPU or MIG device that is allocated, and the service.")
+GPU_ALLOCATED = Metric(
+    "gpu_swarm_gpu_allocated", ("UUID", *NODE, "kind", "service"), "A GPU or MIG device that is allocated to a task of this service."
+)
 GPU_FREE = Metric("gpu_swarm_gpu_free", ("UUID", *NODE, "kind"), "A GPU or MIG device that is advertised and allocated to no task.")
 GPU_FAULT = Metric(
     "gpu_swarm_gpu_fault",
     ("UUID", *NODE, "reason", "xid", "pci_bus_id", "slot", "serial", "advertised"),
-    "A GPU that is unfit for work: its node's watcher reports it, or a run left it out without consent.",
+    "A GPU that is unfit for work: its node's watcher reports it, or a run excluded it without consent.",
 )
-GPU_FAULT_SINCE = Metric("gpu_swarm_gpu_fault_since_timestamp_seconds", ("UUID", *NODE), "Since when, by the node's clock.")
-TWICE = Metric("gpu_swarm_resources_allocated_twice", (), "How many named resources are allocated to more tasks than there are of them.")
-GPU_TWICE = Metric("gpu_swarm_gpu_allocated_twice", ("UUID", *NODE, "kind"), "To how many tasks such a resource is allocated.")
+GPU_FAULT_SINCE = Metric("gpu_swarm_gpu_fault_since_timestamp_seconds", ("UUID", *NODE), "When this fault began, by the node's clock.")
+TWICE = Metric("gpu_swarm_resources_allocated_twice", (), "Number of named resources that are allocated to more tasks than the node has of them.")
+GPU_TWICE = Metric("gpu_swarm_gpu_allocated_twice", ("UUID", *NODE, "kind"), "Number of tasks to which such a GPU is allocated.")
 
-SERVICE_ALLOCATED = Metric("gpu_swarm_service_resources_allocated", ("service", "kind"), "How many of a kind are allocated to a service.")
-PENDING_SERVICES = Metric("gpu_swarm_pending_services", (), "How many services have tasks that no node was found for.")
-PENDING = Metric("gpu_swarm_pending_tasks", ("service",), "How many tasks of a service no node was found for.")
-PENDING_SINCE = Metric("gpu_swarm_pending_since_timestamp_seconds", ("service",), "When the first of them began to wait.")
-PENDING_WANTS = Metric("gpu_swarm_pending_reserved", ("service", "kind"), "How many of a kind one of these tasks reserves.")
-PENDING_POSSIBLE = Metric("gpu_swarm_pending_possible", ("service",), "Whether a node could take such a task if it were empty and took new tasks.")
-UNRESERVED_SERVICES = Metric("gpu_swarm_unreserved_services", (), "How many services can see GPUs without reserving one.")
+SERVICE_ALLOCATED = Metric("gpu_swarm_service_resources_allocated", ("service", "kind"), "Resources of a kind that are allocated to a service.")
+PENDING_SERVICES = Metric("gpu_swarm_pending_services", (), "Number of services with pending tasks.")
+PENDING = Metric("gpu_swarm_pending_tasks", ("service",), "Number of pending tasks of a service.")
+PENDING_SINCE = Metric("gpu_swarm_pending_since_timestamp_seconds", ("service",), "When the first pending task of a service began to wait.")
+PENDING_WANTS = Metric("gpu_swarm_pending_reserved", ("service", "kind"), "Resources of a kind that one pending task of a service reserves.")
+PENDING_POSSIBLE = Metric(
+    "gpu_swarm_pending_possible", ("service",), "Whether a node could run such a task if the node were empty and took new tasks."
+)
+UNRESERVED_SERVICES = Metric("gpu_swarm_unreserved_services", (), "Number of services that can see GPUs without reserving one.")
 UNRESERVED = Metric("gpu_swarm_service_unreserved", ("service",), "A service that can see GPUs without reserving one.")
 
 ISOLATION = Metric("gpu_swarm_isolation", ("level",), "The level of isolation of the swarm: off, audit, reserved, exclusive or unknown.")
-NODE_ISOLATION = Metric("gpu_swarm_node_isolation", (*NODE, "level"), "The level that a node with GPUs has, as a run last read or made it.")
+NODE_ISOLATION = Metric("gpu_swarm_node_isolation", (*NODE, "level"), "The level of a node with GPUs when a run last read or set it.")
 ISOLATION_FOUND = Metric(
-    "gpu_swarm_isolation_found_services", (), "How many services audit counted in a week that reserved would hide GPUs from or refuse."
+    "gpu_swarm_isolation_found_services",
+    (),
+    "Number of services that audit counted in a week, because reserved would hide GPUs from them or refuse them.",
 )
-ISOLATION_READ = Metric("gpu_swarm_isolation_read_timestamp_seconds", (), "When a run last read what audit counted on all nodes.")
+ISOLATION_READ = Metric("gpu_swarm_isolation_read_timestamp_seconds", (), "When a run last read the counts of audit on all nodes.")
 
 _OF_FINDING = ("UUID", *NODE, "finding", "service")
-ALLOCATION_FINDINGS = Metric("gpu_swarm_allocation_findings", ("finding",), "GPUs on which processes and allocations differ, at the last run.")
+ALLOCATION_FINDINGS = Metric(
+    "gpu_swarm_allocation_findings", ("finding",), "Number of GPUs whose processes and allocations differed at the last run."
+)
 GPU_ALLOCATION_FINDING = Metric("gpu_swarm_gpu_allocation_finding", _OF_FINDING, "A GPU whose processes and allocations differ.")
-GPU_ALLOCATION_FINDING_SINCE = Metric("gpu_swarm_gpu_allocation_finding_since_timestamp_seconds", _OF_FINDING, "Since when, by the node's clock.")
+GPU_ALLOCATION_FINDING_SINCE = Metric(
+    "gpu_swarm_gpu_allocation_finding_since_timestamp_seconds", _OF_FINDING, "When this finding began, by the node's clock."
+)
 
-LEASE_SINCE = Metric("gpu_swarm_run_lease_since_timestamp_seconds", (), "Since when a run has the lease of this swarm; not there where none has it.")
-LEASE_UNTIL = Metric("gpu_swarm_run_lease_until_timestamp_seconds", (), "When that lease ends unless it is renewed.")
+LEASE_SINCE = Metric("gpu_swarm_run_lease_since_timestamp_seconds", (), "When a run acquired the lease of this swarm. Missing if no run has it.")
+LEASE_UNTIL = Metric("gpu_swarm_run_lease_until_timestamp_seconds", (), "When this lease ends unless the run renews it.")
 
-RUN_END = Metric("gpu_swarm_run_end_timestamp_seconds", ("runs",), "When the last run ended: of all runs, or of those that changed something.")
-RUN_HOSTS = Metric("gpu_swarm_run_hosts", ("outcome",), "How many hosts came to which end in that run: done, waiting, untouched or failed.")
+RUN_END = Metric("gpu_swarm_run_end_timestamp_seconds", ("runs",), "When the last run ended. If runs is changing, runs without changes do not count.")
+RUN_HOSTS = Metric("gpu_swarm_run_hosts", ("outcome",), "Number of hosts of that run by outcome: done, waiting, untouched or failed.")
 
 METRICS: tuple[Metric, ...] = (
     SNAPSHOT, INFO,
