@@ -108,7 +108,7 @@ def test_forgotten_values_have_no_effect():
 
 def test_a_report_ignores_what_a_lost_host_kept_from_an_earlier_playbook():
     known = HostVars(fleet(a=FIRST, b=SECOND))
-    read = report._of_this_plan({"hostvars": known, "gpu_swarm_plan": SECOND}, ["a", "b"])
+    read = report._variables_of_plan({"hostvars": known, "gpu_swarm_plan": SECOND}, ["a", "b"])
     assert read == {"a": {}, "b": known.raw_get("b")}
 
 
