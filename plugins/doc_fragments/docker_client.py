@@ -58,7 +58,7 @@ options:
     aliases: [docker_api_version]
   timeout:
     description:
-      - How long to wait for an answer of the daemon, in seconds.
+      - How long to wait for an answer of the daemon, in seconds, at least 1.
       - If not given, the environment variable E(DOCKER_TIMEOUT) is used.
     type: int
     default: 60

@@ -38,6 +38,9 @@ RECENT_S = 1.0
 def connect(params: Mapping[str, Any]) -> Manager:
     """Return a Manager for the connection options of a module."""
     where = mask(params["docker_host"])
+    if params["timeout"] < 1:
+        words = "timeout is %d, but must be 1 or more: the seconds to wait for an answer of Docker (also DOCKER_TIMEOUT). Nothing was changed."
+        raise SwarmError(words % params["timeout"])
     tls = _tls(params, os.environ)
     try:
         client = Client(params["docker_host"], tls, params["timeout"], params["api_version"])

@@ -268,7 +268,15 @@ PLAYBOOKS = (
 )  # fmt: skip
 
 # Limits of numbers among the roles' settings, because argument specs have no limits.
-LIMITS: dict[str, tuple[int, int | None]] = {"swarm_member_react_limit": (1, 100), "gpu_stack_wait_timeout": (0, None)}
+LIMITS: dict[str, tuple[int, int | None]] = {
+    "swarm_member_react_limit": (1, 100),
+    "gpu_stack_wait_timeout": (0, None),
+    # Nothing answers within 0 seconds.
+    "gpu_node_nvml_timeout": (1, None),
+    "swarm_member_join_timeout": (1, None),
+    "swarm_member_port_timeout": (1, None),
+    "verify_timeout": (1, None),
+}
 
 # Settings of roles whose text has a form: a description of the form, and its check.
 FORMS: dict[str, tuple[str, Callable[[Any], bool]]] = {

@@ -164,6 +164,15 @@ def test_a_manager_that_refuses_its_input_has_answered(manager, status, words, k
     assert isinstance(caught.value, swarm_manager.Refused) == (kind in ("Refused", "NotFound"))
 
 
+@pytest.mark.parametrize("timeout", [0, -5])
+def test_a_daemon_needs_time_to_answer(manager, timeout):
+    with pytest.raises(swarm_manager.SwarmError) as caught:
+        manager({}, timeout=timeout)
+    assert caught.value.message == (
+        f"timeout is {timeout}, but must be 1 or more: the seconds to wait for an answer of Docker (also DOCKER_TIMEOUT). Nothing was changed."
+    )
+
+
 def test_a_daemon_that_refuses_the_api_version_does_answer(manager, tmp_path):
     words = "client version 1.99 is too new. Maximum supported API version is 1.41"
     with pytest.raises(swarm_manager.SwarmError) as caught:
