@@ -279,7 +279,7 @@ gpus:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._gpu.nvml import read_within
 from ..module_utils._libraries import LIBRARIES, write_received

@@ -60,7 +60,7 @@ enforces:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._config import runtime_toml
 from ..module_utils._dockerd.engine import SBIN, Engine
 from ..module_utils._errors import GpuSwarmError

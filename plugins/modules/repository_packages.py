@@ -114,7 +114,7 @@ from functools import partial
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._machine.repository import MANAGERS, MANAGERS_OF_NODE, download, query, require_version, with_directory
 from ..module_utils._machine.signing_key import check_key, encode_for, fetch_key, read_installed, required_fingerprint

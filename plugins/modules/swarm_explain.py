@@ -98,7 +98,7 @@ explained:
     live: {type: int, description: 'How many tasks have a node and should run.'}
     waiting: {type: int, description: How many tasks wait for a node.}
     needed: {type: int, description: How many tasks need a node now.}
-    over: {type: bool, description: 'Whether swarm starts no more tasks of it, because all have ended, or because it is scaled to 0.'}
+    over: {type: bool, description: 'Whether swarm starts no more tasks of it, because all tasks have ended or the service is scaled to 0.'}
     since: {type: str, description: "When its first waiting task began to wait, as RFC 3339; null if none waits."}
     age: {type: int, description: Whole seconds since then by the manager's clock; null if unknown.}
     said: {type: str, description: The scheduler's own message for one of them.}
@@ -164,7 +164,7 @@ nodes:
 
 import time
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.read import read_ledger
 from ..module_utils._metrics import file, samples

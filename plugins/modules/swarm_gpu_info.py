@@ -366,7 +366,7 @@ findings:
     text: {type: str, description: 'The problem, where it occurs (at most five names), and the remedy.'}
 """
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._ledger.read import read_ledger, swarm_of
 from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.manager import connect

@@ -15,8 +15,8 @@ description:
   - It uses only free GPUs. It neither waits for other work nor changes running tasks.
   - It creates up to 500 services at once, waits for all of them, and always removes them. The next run removes services that a killed run
     left.
-  - The tasks request all GPUs (E(NVIDIA_VISIBLE_DEVICES) is V(all)), as every CUDA image does, or for none where the task
-    has all of the node's. The allocation must take precedence, so a node that does not isolate tasks cannot pass.
+  - The tasks request all GPUs (E(NVIDIA_VISIBLE_DEVICES) is V(all)), as every CUDA image does. If the task has all GPUs of the node, it requests
+    none. The allocation must take precedence, so a node that does not isolate tasks cannot pass.
   - On a node with a guard (O(isolation)) it starts two more tasks. The first reserves nothing and requests all GPUs of the node. The second, if a GPU
     is free, reserves one GPU and requests all. Each must be refused, or see only the reserved GPU.
   - Also checks whether the ledger adds up. The total of a resource kind must be the sum of allocated and free resources.
@@ -58,8 +58,8 @@ options:
     description:
       - The image of the tasks. A node that lacks it pulls it.
       - It needs glibc. NVIDIA's runtime adds C(nvidia-smi) to a task, but not the C library that it needs.
-      - If not given, each node is tested with an image that it has (O(images)). Nodes that have none pull
-        V(nvidia/cuda:13.0.0-base-ubuntu24.04), as many as O(pulls) allows. The others are not tested.
+      - Without this option, each node is tested with an image that it has (O(images)). If it has none, it pulls
+        V(nvidia/cuda:13.0.0-base-ubuntu24.04). O(pulls) limits how many nodes pull it. The others are not tested.
     type: str
   images:
     description:
@@ -158,7 +158,7 @@ checks:
       description: How many GPUs, or MiB of memory, the task reserves.
       type: int
     others:
-      description: How many more GPUs and MIG devices the node advertises, which the task must not see.
+      description: How many other GPUs and MIG devices the node advertises. The task must not see them.
       type: int
     reserved:
       description: The GPUs that swarm allocated to the task, by their full UUIDs. For memory, the cards of its kind.
@@ -217,7 +217,7 @@ left_behind:
 
 import random
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._ledger.ledger import ledger
 from ..module_utils._ledger.listed import Listed
 from ..module_utils._swarm import manager_module

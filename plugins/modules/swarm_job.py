@@ -244,7 +244,7 @@ problems:
   elements: str
 """
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._jobs import definition, job_progress
 from ..module_utils._jobs.job_options import JOB_OPTIONS, RUN_OPTIONS
 from ..module_utils._jobs.logs import LogFiles

@@ -97,7 +97,7 @@ kept:
       type: str
 """
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._jobs import logs
 from ..module_utils._jobs.prune import check_settings, module_result, prune
 from ..module_utils._swarm import manager_module

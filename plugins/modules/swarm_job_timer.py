@@ -65,7 +65,7 @@ RETURN = r"""
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._bounded import run
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._jobs import logs

@@ -133,7 +133,7 @@ isolation_before:
   version_added: 0.3.0
 """
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._swarm import lease, manager_module
 from ..module_utils._swarm.lease_options import LEASE_END_OPTIONS
 from ..module_utils._swarm.manager import connect

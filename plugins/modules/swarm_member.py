@@ -128,7 +128,7 @@ import contextlib
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._bounded import run
 from ..module_utils._dockerd import join_leave
 from ..module_utils._dockerd.docker_unit import EngineError

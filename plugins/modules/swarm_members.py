@@ -89,7 +89,7 @@ contents:
   type: dict
 """
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._health import label
 from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.manager import connect

@@ -329,7 +329,7 @@ refused:
       elements: dict
 """
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._node_spec import refused_changes
 from ..module_utils._node_spec.write import write
 from ..module_utils._swarm import manager_module

@@ -186,7 +186,7 @@ incomplete:
 import base64
 import json
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._deployment import stack
 from ..module_utils._deployment.clashes import Existing, Wanted, clashes
 from ..module_utils._deployment.preflight import preflight

@@ -50,7 +50,7 @@ EXAMPLES = r"""
 
 RETURN = r""" # """
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.lease import refuse_if_another_run
 from ..module_utils._swarm.manager import connect, until_written

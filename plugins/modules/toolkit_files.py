@@ -53,7 +53,7 @@ left_alone:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for what it does
+from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._libraries import STATE_DIR
 from ..module_utils._machine.toolkit_files import ToolkitFiles

@@ -188,7 +188,7 @@ def _place_in_order(parts: Sequence[Part], free: Listed, prefix: str, packed: bo
     return explained
 
 
-# -- where the tasks of one service are ------------------------------------------------------------------------------
+# -- the tasks of one service -----------------------------------------------------------------------------------------
 
 
 def _spread_nodes(explanation: Mapping[str, Any]) -> list[str]:
