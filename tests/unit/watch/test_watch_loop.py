@@ -183,6 +183,15 @@ def test_a_label_that_somebody_else_put_there_is_written_anew(node):
     assert faults(node) == [LOST, LOST]
 
 
+def test_that_nobody_watches_is_corrected_at_once(node):
+    """As when a person runs the command that runs after the service."""
+    node.write_daemon_json("unwatched")
+    node.step(2)
+    node.write_daemon_json("unwatched")
+    node.step()
+    assert node.written == ["ok", "ok"]
+
+
 @pytest.mark.parametrize("broken", ["", "[]", '{"labels": 1}', '{"labels": [1]}', '{"labels": ["rack=r1"]}', None])
 def test_without_a_label_in_daemon_json_it_is_written_at_once(node, broken):
     (node.state / "record.json").unlink()
@@ -494,6 +503,18 @@ def test_while_a_fault_stands_the_child_is_renewed_each_minute(node):
             renewed.append(node.clock.now)
         assert node.clock.now < renewed[-1] + 120
     assert renewed[2] - renewed[1] == 60 + pace.POLL_S
+
+
+def test_a_child_that_still_has_to_answer_is_not_renewed(node):
+    """Otherwise a driver that hangs during a fault would be found later."""
+    node.step(3)
+    node.set_nvml(NO_GPU)
+    while node.clock.now < 1050:
+        node.step()
+    asked = node.clock.now
+    node.stop_nvml()
+    node.step(6)
+    assert node.status["label"] == f"fault reason=hang since={asked + 20:.0f}"
 
 
 # -- the whole program ---------------------------------------------------------------------------------------------------
