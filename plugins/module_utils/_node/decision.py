@@ -23,7 +23,7 @@ from . import drift as node_drift
 from . import edits as file_edits
 from . import guard_need, restore
 from . import running as running_daemon
-from .case import Case
+from .decision_inputs import DecisionInputs
 from .journal import INSERTED
 from .observation import Observation
 from .restore import Edit
@@ -41,7 +41,7 @@ class Decision(NamedTuple):
     writes: dict[str, bytes | None]  # by path, in the order to write them: new bytes, or None to remove the file
     inserted: dict[str, dict[str, Any]]  # by path, what this collection inserts, for the record
     released: list[str]  # the paths that will contain no change of this collection
-    act: str | None  # what the daemon needs: restart | reload
+    action: str | None  # what the daemon needs: restart | reload
     restart: bool  # whether the daemon must restart
     changed: bool  # whether the decision changes anything on the node
     drift: list[str]  # each difference between the node and the decision, in words
@@ -59,44 +59,44 @@ class Decision(NamedTuple):
 
 def decide(params: Mapping[str, Any], observed: Observation) -> Decision:
     """Return the decision for a node. Raises GpuSwarmError if there is a problem that only the user can fix."""
-    case = _case(params, observed)
-    return _decision(case, file_edits.edits_of(case))
+    inputs = _inputs(params, observed)
+    return _decision(inputs, file_edits.edits_of(inputs))
 
 
-def _case(params: Mapping[str, Any], observed: Observation) -> Case:
+def _inputs(params: Mapping[str, Any], observed: Observation) -> DecisionInputs:
     rules, extra = _without_nulls(params["advertise"]), params.get("extra_resources") or []
     if params["state"] != "present":
         rules, extra = [], []
     present = bool(rules or extra)
-    taken = dockerd_flags.remove_managed(observed.units)
-    from_flags = file_edits.resources_from_flags(observed, params["daemon_config"], taken)
+    removed_flags = dockerd_flags.remove_managed(observed.units)
+    from_flags = file_edits.resources_from_flags(observed, params["daemon_config"], removed_flags)
     current = _current_resources(params, observed, from_flags) if present else {}
     advertisement = advertise.decide(observed.gpus, rules, extra, current, observed.system_memory_mib)
     advertisement.update(left_out=cards.with_identity(advertisement["left_out"], observed.gpus, observed.cards), cards=observed.cards)
     guard_need.check_slots(params, advertisement, observed)
     advertisement["labels"] = _labels(params, observed, advertisement)
     findings = checks.check(_facts(params, observed, advertisement), params.get("accept_risks") or []) if present else []
-    return Case(params, observed, taken, from_flags, advertisement, findings)
+    return DecisionInputs(params, observed, removed_flags, from_flags, advertisement, findings)
 
 
-def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
-    params, observed, advertisement = case.params, case.observed, case.advertisement
-    guard = _decide_guard(case, edits)
-    edits, running, act = _decide_daemon(case, guard.edits, guard.program)
+def _decision(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> Decision:
+    params, observed, advertisement = inputs.params, inputs.observed, inputs.advertisement
+    guard = _decide_guard(inputs, edits)
+    edits, running, action = _decide_daemon(inputs, guard.edits, guard.program)
     writes = _changed_contents(observed, edits)
     snapshots = {item.path: item for item in observed.files}
     services = [*observed.devices.drift, *observed.watcher.drift]
     adopted = [note for edit in edits.values() for note in edit.notes]
-    shrunk = _shrink_refusals(case) if params["state"] == "present" else []
-    drift = node_drift.drift(case, edits, writes, act, guard.drift) + services + [item["text"] for item in shrunk]
-    acting = params["restart"] == "if_needed" and act is not None
+    shrunk = _shrink_refusals(inputs) if params["state"] == "present" else []
+    drift = node_drift.drift(inputs, edits, writes, action, guard.drift) + services + [item["text"] for item in shrunk]
+    acting = params["restart"] == "if_needed" and action is not None
     return Decision(
         advertisement=advertisement,
         writes=writes,
         inserted={path: edit.inserted for path, edit in edits.items()},
         released=list(edits) if params["state"] == "absent" else [file.path for file in observed.former_files],
-        act=act,
-        restart=act == "restart",
+        action=action,
+        restart=action == "restart",
         changed=bool(writes) or acting or observed.unfinished or bool(services) or bool(guard.own_drift),
         drift=drift,
         running=running,
@@ -104,12 +104,12 @@ def _decision(case: Case, edits: Mapping[str, Edit]) -> Decision:
         warnings=adopted
         + node_drift.excluded_gpus(advertisement)
         + advertisement["warnings"]
-        + checks.warnings(case.findings)
-        + _watcher_warnings(case, act)
+        + checks.warnings(inputs.findings)
+        + _watcher_warnings(inputs, action)
         + list(guard.warnings),
-        refused=shrunk + checks.refused(case.findings),
+        refused=shrunk + checks.refused(inputs.findings),
         adopted=adopted,
-        runtime_stays=params["state"] == "absent" and _runtime_stays(case, edits),
+        runtime_stays=params["state"] == "absent" and _runtime_stays(inputs, edits),
         reload_units=not _never_loaded(observed, edits),
         reload_units_on_undo=all(edits[path].inserted.get("in_force", True) for path in edits),
         guard=guard.wanted,
@@ -128,44 +128,45 @@ class _Guard(NamedTuple):
     warnings: Sequence[str] = ()
 
 
-def _decide_guard(case: Case, edits: Mapping[str, Edit]) -> _Guard:
-    if not guard_need.is_wanted_or_present(case.params, case.observed, case.advertisement):
+def _decide_guard(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> _Guard:
+    if not guard_need.is_wanted_or_present(inputs.params, inputs.observed, inputs.advertisement):
         return _Guard(edits)
     from . import guard_decision
 
-    with_guard, wanted = guard_decision.add_guard(case, edits)
-    program, own = guard_decision.wanted_program(case, with_guard), guard_decision.files_drift(case, wanted)
-    return _Guard(with_guard, wanted, program, own, own + guard_decision.running_drift(case, program), guard_decision.guard_warnings(case, wanted))
+    with_guard, wanted = guard_decision.add_guard(inputs, edits)
+    program, own_drift = guard_decision.wanted_program(inputs, with_guard), guard_decision.files_drift(inputs, wanted)
+    drift, warnings = own_drift + guard_decision.running_drift(inputs, program), guard_decision.guard_warnings(inputs, wanted)
+    return _Guard(with_guard, wanted, program, own_drift, drift, warnings)
 
 
-def _decide_daemon(case: Case, edits: Mapping[str, Edit], program: str | None) -> tuple[dict[str, Edit], Running | None, str | None]:
+def _decide_daemon(inputs: DecisionInputs, edits: Mapping[str, Edit], program: str | None) -> tuple[dict[str, Edit], Running | None, str | None]:
     """Return the edits with the health label, what the daemon should show then, and the restart or reload that this takes."""
-    observed, path = case.observed, case.params["daemon_config"]
+    observed, path = inputs.observed, inputs.params["daemon_config"]
     if not edits or not observed.engine:
         return dict(edits), None, None
-    running = running_daemon.running_wanted(_daemon_json_after(case, edits), _flags_after(observed, edits))
+    running = running_daemon.running_wanted(_daemon_json_after(inputs, edits), _flags_after(observed, edits))
     start_changed = _is_start_changed(observed, edits, _changed_contents(observed, edits))
-    act = "restart" if start_changed else running_daemon.action_for(running, observed.engine, case.params["state"])
-    if guard_need.is_wanted_or_present(case.params, observed, case.advertisement):
+    action = "restart" if start_changed else running_daemon.action_for(running, observed.engine, inputs.params["state"])
+    if guard_need.is_wanted_or_present(inputs.params, observed, inputs.advertisement):
         from . import guard_decision
 
-        running, act = running._replace(program=program), guard_decision.action_for_program(case, edits, program, act)
-    if not is_wanted_or_recorded(case.params, observed.record):
-        return dict(edits), running, act
+        running, action = running._replace(program=program), guard_decision.action_for_program(inputs, edits, program, action)
+    if not is_wanted_or_recorded(inputs.params, observed.record):
+        return dict(edits), running, action
     from .label_decision import add_label
 
-    with_label, act = add_label(case, edits, act)
-    if is_wanted(case.params) and path in with_label:
+    with_label, action = add_label(inputs, edits, action)
+    if is_wanted(inputs.params) and path in with_label:
         running = running._replace(label=with_label[path].inserted.get(LABEL_KEY))
-    return with_label, running, act
+    return with_label, running, action
 
 
-def _watcher_warnings(case: Case, act: str | None) -> list[str]:
-    if not is_wanted(case.params):
+def _watcher_warnings(inputs: DecisionInputs, action: str | None) -> list[str]:
+    if not is_wanted(inputs.params):
         return []
     from .label_decision import watcher_warnings
 
-    return watcher_warnings(case, act)
+    return watcher_warnings(inputs, action)
 
 
 def _changed_contents(observed: Observation, edits: Mapping[str, Edit]) -> dict[str, bytes | None]:
@@ -173,18 +174,18 @@ def _changed_contents(observed: Observation, edits: Mapping[str, Edit]) -> dict[
     return {path: edit.content for path, edit in edits.items() if edit.content != contents[path]}
 
 
-def _daemon_json_after(case: Case, edits: Mapping[str, Edit]) -> dict[str, Any]:
+def _daemon_json_after(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> dict[str, Any]:
     """Return the daemon.json that dockerd reads after the change: the one that the options name, or else the one on record."""
-    recorded = [path for path in edits if restore.is_daemon(case.observed.record.get(path))]
-    path = case.params["daemon_config"]
+    recorded = [path for path in edits if restore.is_daemon(inputs.observed.record.get(path))]
+    path = inputs.params["daemon_config"]
     if path not in edits and recorded:
         path = recorded[-1]
-    return daemon_json.parse(edits[path].content if path in edits else case.observed.daemon.data, path)
+    return daemon_json.parse(edits[path].content if path in edits else inputs.observed.daemon.data, path)
 
 
-def _runtime_stays(case: Case, edits: Mapping[str, Edit]) -> bool:
-    runtimes = _daemon_json_after(case, edits).get(daemon_json.RUNTIMES, {})
-    return daemon_json.RUNTIME in runtimes or dockerd_flags.adds_runtime(_flags_after(case.observed, edits))
+def _runtime_stays(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> bool:
+    runtimes = _daemon_json_after(inputs, edits).get(daemon_json.RUNTIMES, {})
+    return daemon_json.RUNTIME in runtimes or dockerd_flags.adds_runtime(_flags_after(inputs.observed, edits))
 
 
 def _flags_after(observed: Observation, edits: Mapping[str, Edit]) -> Sequence[str]:
@@ -248,9 +249,9 @@ def _values_with_users_mode(params: Mapping[str, Any], observed: Observation) ->
     return {**values, runtime_config.MODE: mode} if mode is not None else {key: value for key, value in values.items() if key != runtime_config.MODE}
 
 
-def _shrink_refusals(case: Case) -> list[dict[str, str]]:
+def _shrink_refusals(inputs: DecisionInputs) -> list[dict[str, str]]:
     """Return [{id, text}] if the node would advertise less than before and the user did not consent."""
-    params, observed, advertisement = case.params, case.observed, case.advertisement
+    params, observed, advertisement = inputs.params, inputs.observed, inputs.advertisement
     entries = [observed.record.get(params["daemon_config"])] + [observed.record.get(file.path) for file in observed.former_files]
     record: Mapping[str, Any] = next((entry[INSERTED] for entry in entries if restore.is_daemon(entry)), {})
     running = observed.engine["generic_resources"] if observed.engine else None

@@ -15,14 +15,16 @@ from .._config import daemon_json, runtime_toml
 from .._files import Snapshot
 from .._gpu.cards import describe_gpu
 from .._policy import advertise, generic_resources
-from .case import Case
+from .decision_inputs import DecisionInputs
 from .journal import KILLED
 from .restore import Edit
 
 
-def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | None], act: str | None, guard: Sequence[str] = ()) -> list[str]:
+def drift(
+    inputs: DecisionInputs, edits: Mapping[str, Edit], writes: Mapping[str, bytes | None], action: str | None, guard: Sequence[str] = ()
+) -> list[str]:
     """Return each difference as a sentence; [] only if there is nothing to do."""
-    params, observed = case.params, case.observed
+    params, observed = inputs.params, inputs.observed
     differences: list[str] = []
     running = observed.engine and observed.engine["running"]
     if params["state"] == "absent":
@@ -30,16 +32,16 @@ def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | No
     elif edits:
         former_files = [file.path for file in observed.former_files if file.path in writes]
         after = daemon_json.parse(edits[params["daemon_config"]].content, params["daemon_config"])
-        differences = advertise.find_drift(case.advertisement, _shown(case), after.get(daemon_json.RESOURCES) or [])
+        differences = advertise.find_drift(inputs.advertisement, _shown(inputs), after.get(daemon_json.RESOURCES) or [])
         swarm_resource = runtime_toml.read_lines(observed.runtime.data)["swarm_resource"] if observed.runtime.existed else None
-        differences += advertise.swarm_resource_drift(case.advertisement, swarm_resource)
+        differences += advertise.swarm_resource_drift(inputs.advertisement, swarm_resource)
         differences += ["%s still contains changes of this collection, but no option names this file any more" % path for path in former_files]
-        if running and act == "reload" and observed.engine["default_runtime"] != daemon_json.RUNTIME:
+        if running and action == "reload" and observed.engine["default_runtime"] != daemon_json.RUNTIME:
             differences.append("the default runtime is %s, not nvidia" % observed.engine["default_runtime"])
     if observed.engine and not running and edits:
         differences.append("dockerd is not running")
     differences += guard
-    if act and not differences:
+    if action and not differences:
         differences.append("dockerd was started before its files were changed")
     if writes and not differences:
         differences = ["%s differs from what was decided" % path for path in writes]
@@ -48,9 +50,9 @@ def drift(case: Case, edits: Mapping[str, Edit], writes: Mapping[str, bytes | No
     return differences
 
 
-def _shown(case: Case) -> list[dict[str, Any]]:
+def _shown(inputs: DecisionInputs) -> list[dict[str, Any]]:
     """Return the generic resources that the daemon reports, or would report if it were started with its file."""
-    observed, path = case.observed, case.params["daemon_config"]
+    observed, path = inputs.observed, inputs.params["daemon_config"]
     if observed.engine and observed.engine["running"]:
         return observed.engine["generic_resources"]
     doc = daemon_json.parse(observed.daemon.data, path)

@@ -18,7 +18,7 @@ from .._errors import GpuSwarmError
 from .._files import Snapshot
 from .._policy import generic_resources
 from . import restore
-from .case import Case
+from .decision_inputs import DecisionInputs
 from .guard_runtime import without_guard
 from .journal import INSERTED
 from .observation import Observation
@@ -28,32 +28,32 @@ from .restore import Edit
 _LEGACY = "legacy"
 
 
-def edits_of(case: Case) -> dict[str, Edit]:
+def edits_of(inputs: DecisionInputs) -> dict[str, Edit]:
     """Return {path: edit} in the order to write them, so that an option is never both a flag and in daemon.json."""
-    state, observed = case.params["state"], case.observed
+    state, observed = inputs.params["state"], inputs.observed
     if state == "absent":
         recorded = [file for file in observed.files if file.path in observed.record]
         return {file.path: restore.restore_edit(file, observed.record[file.path]) for file in recorded}
-    if state == "present" and (case.advertisement["owned_kinds"] or observed.record):
-        return dict(_edits_with_settings(case), **restore.restore_former_files(observed))
+    if state == "present" and (inputs.advertisement["owned_kinds"] or observed.record):
+        return dict(_edits_with_settings(inputs), **restore.restore_former_files(observed))
     return {}
 
 
-def _edits_with_settings(case: Case) -> Iterator[tuple[str, Edit]]:
+def _edits_with_settings(inputs: DecisionInputs) -> Iterator[tuple[str, Edit]]:
     """Yield (path, edit) of all files, with this collection's settings and with the options moved from dockerd's command line."""
-    params, observed, taken = case.params, case.observed, case.taken
-    _check_flags(case)
+    params, observed, removed_flags = inputs.params, inputs.observed, inputs.removed_flags
+    _check_flags(inputs)
     path = params["daemon_config"]
-    problems = _problems(case, daemon_json.parse(observed.daemon.data, path), path)
+    problems = _problems(inputs, daemon_json.parse(observed.daemon.data, path), path)
     if problems:
         raise GpuSwarmError(" ".join(problems))
-    for unit, content in taken.files.items():
+    for unit, content in removed_flags.files.items():
         before = observed.record.get(unit, {}).get(INSERTED, {})
-        words = before.get("taken", []) + taken.words.get(unit, [])
+        words = before.get("taken", []) + removed_flags.words.get(unit, [])
         yield unit, Edit(content, [], {"taken": words, "in_force": before.get("in_force", _is_running_with(observed, words))})
-    yield path, _edit_daemon_json(case, path)
+    yield path, _edit_daemon_json(inputs, path)
     if observed.runtime.existed:
-        yield params["runtime_config"], _edit_runtime_config(case)
+        yield params["runtime_config"], _edit_runtime_config(inputs)
     elif observed.toolkit_version:
         raise GpuSwarmError(
             "%s does not exist, though the NVIDIA Container Toolkit %s is installed. Create it with "
@@ -62,11 +62,11 @@ def _edits_with_settings(case: Case) -> Iterator[tuple[str, Edit]]:
         )
 
 
-def _edit_daemon_json(case: Case, path: str) -> Edit:
-    observed, advertisement = case.observed, case.advertisement
+def _edit_daemon_json(inputs: DecisionInputs, path: str) -> Edit:
+    observed, advertisement = inputs.observed, inputs.advertisement
     earlier = observed.record.get(path, {}).get(INSERTED, {})
     inserted: dict[str, Any] = {"resources": advertisement["resources"], "kinds": advertisement["owned_kinds"]}
-    moved = list(dict.fromkeys([*earlier.get("moved", []), *case.from_flags]))
+    moved = list(dict.fromkeys([*earlier.get("moved", []), *inputs.from_flags]))
     if moved:
         inserted["moved"] = moved
     if advertisement["memory_kinds"]:
@@ -75,56 +75,56 @@ def _edit_daemon_json(case: Case, path: str) -> Edit:
     if advertisement["map"]:
         inserted["map"] = advertisement["map"]
     # If an option that was moved before is missing now, the user removed it.
-    want = daemon_json.Want(inserted["resources"], inserted["kinds"], earlier.get("resources", ()), moved=case.from_flags)
+    want = daemon_json.Want(inserted["resources"], inserted["kinds"], earlier.get("resources", ()), moved=inputs.from_flags)
     daemon = daemon_json.edit(without_guard(observed.daemon.data, path, earlier), path, want)
-    return Edit(daemon.content, [*case.taken.notes, *daemon.notes], inserted)
+    return Edit(daemon.content, [*inputs.removed_flags.notes, *daemon.notes], inserted)
 
 
-def _edit_runtime_config(case: Case) -> Edit:
-    observed, line, mode = case.observed, case.advertisement["swarm_resource"], _mode_to_write(case)
+def _edit_runtime_config(inputs: DecisionInputs) -> Edit:
+    observed, line, mode = inputs.observed, inputs.advertisement["swarm_resource"], _mode_to_write(inputs)
     want = runtime_toml.Want(line, mode)
     inserted = {"swarm_resource": line, "mode": mode} if mode else {"swarm_resource": line}
-    entry = observed.record.get(case.params["runtime_config"])
+    entry = observed.record.get(inputs.params["runtime_config"])
     is_unchanged = entry and entry["written"] == observed.runtime.sha256 and entry[INSERTED] == inserted
     if is_unchanged and runtime_toml.is_as_wanted(observed.runtime.data, want):
         return Edit(observed.runtime.data, [], inserted)  # this collection wrote it and nobody has changed it, so a parser need not be loaded
-    runtime = runtime_toml.edit(observed.runtime.data, case.params["runtime_config"], want)
+    runtime = runtime_toml.edit(observed.runtime.data, inputs.params["runtime_config"], want)
     return Edit(runtime.content, runtime.notes, inserted)
 
 
-def _is_running_with(observed: Observation, taken: Sequence[Mapping[str, Any]]) -> bool:
+def _is_running_with(observed: Observation, removed_flags: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the running daemon was started with these words. Another tool may have changed the unit without a restart."""
     running = [flag.text for flag in dockerd_flags.flags_of(observed.engine["flags"])] if observed.engine["running"] else []
-    return bool(running) and all(word in running for part in taken for word in part["words"])
+    return bool(running) and all(word in running for part in removed_flags for word in part["words"])
 
 
-def resources_from_flags(observed: Observation, path: str, taken: dockerd_flags.RemovedFlags) -> list[str]:
+def resources_from_flags(observed: Observation, path: str, removed_flags: dockerd_flags.RemovedFlags) -> list[str]:
     """Return the resources that move from flags into daemon.json. If a run was killed before it wrote that file, only the record has them."""
     daemon_entry = observed.record.get(path)
     is_written = daemon_entry and Snapshot.from_json(daemon_entry["original"]).sha256 != observed.daemon.sha256
     inserted = [] if is_written else [observed.record.get(unit.path, {}).get(INSERTED, {}) for unit in observed.editable_units]
     recorded = [part for entry in inserted for part in entry.get("taken", [])]
-    return list(dict.fromkeys([*dockerd_flags.resources_in(recorded), *taken.resources]))
+    return list(dict.fromkeys([*dockerd_flags.resources_in(recorded), *removed_flags.resources]))
 
 
-def _check_flags(case: Case) -> None:
+def _check_flags(inputs: DecisionInputs) -> None:
     """Raise GpuSwarmError if a flag has an invalid resource."""
     try:
-        generic_resources.parse(case.from_flags)
+        generic_resources.parse(inputs.from_flags)
     except generic_resources.ResourceError as error:
         raise GpuSwarmError(
             "%s: dockerd has an invalid resource, --node-generic-resource: %s Correct it there, and run this again."
-            % (", ".join(case.taken.words), error)
+            % (", ".join(inputs.removed_flags.words), error)
         ) from error
 
 
-def _mode_to_write(case: Case) -> str | None:
+def _mode_to_write(inputs: DecisionInputs) -> str | None:
     """Return the mode to write: the one that this toolkit needs, or the user's once it is no longer needed. None to leave the mode alone."""
-    if any(finding.id == checks.LEGACY_MODE for finding in case.findings):
+    if any(finding.id == checks.LEGACY_MODE for finding in inputs.findings):
         return _LEGACY
-    if not _is_replaced(case.params, case.observed):
+    if not _is_replaced(inputs.params, inputs.observed):
         return None
-    return chosen_mode(case.params, case.observed) or runtime_toml.DEFAULT_MODE
+    return chosen_mode(inputs.params, inputs.observed) or runtime_toml.DEFAULT_MODE
 
 
 def chosen_mode(params: Mapping[str, Any], observed: Observation) -> str | None:
@@ -139,23 +139,23 @@ def _is_replaced(params: Mapping[str, Any], observed: Observation) -> bool:
     return bool(entry) and entry[INSERTED].get("mode") == _LEGACY and runtime_toml.read_lines(observed.runtime.data)["mode"] == _LEGACY
 
 
-def _problems(case: Case, doc: Mapping[str, Any], path: str) -> list[str]:
+def _problems(inputs: DecisionInputs, doc: Mapping[str, Any], path: str) -> list[str]:
     """Return why the daemon would not start with the file, given its present flags and those of its next start."""
-    observed, taken = case.observed, case.taken
+    observed, removed_flags = inputs.observed, inputs.removed_flags
     problems = daemon_problems.find_problems(doc, path) + ([observed.unit_problem] if observed.unit_problem else [])
     if observed.engine:
-        flags = taken.command[1:] if taken.command else observed.engine["unit_flags"]
+        flags = removed_flags.command[1:] if removed_flags.command else observed.engine["unit_flags"]
         problems += [text for text in _flag_problems(doc, path, flags) if text not in problems]
-        running = [text for text in _flag_problems(doc, path, _flags_of_next_start(observed.engine["flags"], taken)) if text not in problems]
+        running = [text for text in _flag_problems(doc, path, _flags_of_next_start(observed.engine["flags"], removed_flags)) if text not in problems]
         if running:
             problems += [*running, "The daemon was started with these flags. If you have removed them since, restart the daemon."]
     return problems
 
 
-def _flags_of_next_start(flags: Sequence[str], taken: dockerd_flags.RemovedFlags) -> Sequence[str]:
+def _flags_of_next_start(flags: Sequence[str], removed_flags: dockerd_flags.RemovedFlags) -> Sequence[str]:
     """Return the flags of the next start, without those that the units no longer have. If a script starts dockerd, it may add
     them again, so all flags count."""
-    if not dockerd_flags.is_dockerd(taken.command):
+    if not dockerd_flags.is_dockerd(removed_flags.command):
         return flags
     return [word for flag in dockerd_flags.flags_of(flags) if not dockerd_flags.is_managed(flag) for word in flag.arguments]
 

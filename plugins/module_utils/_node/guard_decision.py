@@ -19,7 +19,7 @@ from .._guard import admission as levels
 from .._guard import bundle, front, reservation, toolkit_config
 from .._guard.call import PASS_THROUGH
 from .._policy import generic_resources
-from .case import Case
+from .decision_inputs import DecisionInputs
 from .guard_need import is_on_record, is_wanted
 from .guard_runtime import FORMER_PROGRAM, former_on_record, names_guard, runs_program
 from .restore import Edit
@@ -37,11 +37,11 @@ class GuardWanted(NamedTuple):
     settings: dict[str, Any]
 
 
-def add_guard(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], GuardWanted | None]:
+def add_guard(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], GuardWanted | None]:
     """Return the edits with the guard in daemon.json, and the files to install. If the node needs no guard: the same edits, and None."""
-    path, observed = case.params["daemon_config"], case.observed
-    must_stay = case.params["restart"] == "never" and case.params["state"] == "present" and is_on_record(case.params, observed)
-    if path not in edits or not (is_wanted(case.params, case.advertisement) or must_stay):
+    path, observed = inputs.params["daemon_config"], inputs.observed
+    must_stay = inputs.params["restart"] == "never" and inputs.params["state"] == "present" and is_on_record(inputs.params, observed)
+    if path not in edits or not (is_wanted(inputs.params, inputs.advertisement) or must_stay):
         return dict(edits), None
     edit = edits[path]
     program = runtime_path.read_path(edit.content, path)
@@ -52,11 +52,11 @@ def add_guard(case: Case, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], G
         )
     content = runtime_path.set_path(edit.content, path, observed.guard.program)
     changed = {**edits, path: edit._replace(content=content, inserted={**edit.inserted, FORMER_PROGRAM: program})}
-    return changed, None if must_stay else _guard_files(case, edits, program)
+    return changed, None if must_stay else _guard_files(inputs, edits, program)
 
 
-def _guard_files(case: Case, edits: Mapping[str, Edit], program: str) -> GuardWanted:
-    params, advertisement = case.params, case.advertisement
+def _guard_files(inputs: DecisionInputs, edits: Mapping[str, Edit], program: str) -> GuardWanted:
+    params, advertisement = inputs.params, inputs.advertisement
     level = params["isolation"] or levels.OFF
     resources = generic_resources.parse(advertisement["resources"])
     values_by_kind = {kind: list(resources[kind]) for kind in advertisement["gpu_kinds"] if not isinstance(resources.get(kind, 0), int)}
@@ -65,49 +65,49 @@ def _guard_files(case: Case, edits: Mapping[str, Edit], program: str) -> GuardWa
         "allow": list(params.get("isolation_allow") or []),
         "devices": sorted({value for kind, values in values_by_kind.items() for value in values if value not in advertisement["map"].get(kind, {})}),
         "kinds": sorted(values_by_kind),
-        "listed": list(_listed_variables(case, edits)),
+        "listed": list(_listed_variables(inputs, edits)),
         "map": advertisement["map"],
         "card_mib": advertisement["card_mib"],
         "overhead_mib": params.get("cuda_overhead_mib") or 0,
-        "data_root": _data_root(case),
+        "data_root": _data_root(inputs),
         "runtime_config": params["runtime_config"],
-        _CONFIG_TEXT: _config_after(case, edits),
+        _CONFIG_TEXT: _config_after(inputs, edits),
     }
-    observed = case.observed.guard
+    observed = inputs.observed.guard
     # A task that reserves memory or a slot also requests a GPU, but NVIDIA's runtime does not know these variables.
-    requests = (*_listed_variables(case, edits), *map(reservation.variable, sorted({*advertisement["map"], *values_by_kind})))
+    requests = (*_listed_variables(inputs, edits), *map(reservation.variable, sorted({*advertisement["map"], *values_by_kind})))
     node = front.Front(program, observed.home, observed.code, observed.python, requests, refuses=level not in levels.LENIENT)
     return GuardWanted(front.text(node).encode("utf-8"), settings)
 
 
-def _data_root(case: Case) -> str:
-    engine, path = case.observed.engine, case.params["daemon_config"]
-    return (engine or {}).get("root_dir") or daemon_json.parse(case.observed.daemon.data, path).get("data-root") or ROOT_DIR
+def _data_root(inputs: DecisionInputs) -> str:
+    engine, path = inputs.observed.engine, inputs.params["daemon_config"]
+    return (engine or {}).get("root_dir") or daemon_json.parse(inputs.observed.daemon.data, path).get("data-root") or ROOT_DIR
 
 
-def _listed_variables(case: Case, edits: Mapping[str, Edit]) -> tuple[str, ...]:
+def _listed_variables(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> tuple[str, ...]:
     """Return the variables that config.toml names: those that this collection writes, and those that are there already."""
-    written = bundle.split_words(case.advertisement["swarm_resource"]) if case.params["runtime_config"] in edits else []
-    return tuple(dict.fromkeys([*written, *toolkit_config.listed_variables(_config_after(case, edits))]))
+    written = bundle.split_words(inputs.advertisement["swarm_resource"]) if inputs.params["runtime_config"] in edits else []
+    return tuple(dict.fromkeys([*written, *toolkit_config.listed_variables(_config_after(inputs, edits))]))
 
 
-def _config_after(case: Case, edits: Mapping[str, Edit]) -> str:
+def _config_after(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> str:
     """Return the text of config.toml after the change."""
-    path = case.params["runtime_config"]
-    content = edits[path].content if path in edits else case.observed.runtime.data
+    path = inputs.params["runtime_config"]
+    content = edits[path].content if path in edits else inputs.observed.runtime.data
     return (content or b"").decode("utf-8", "replace")
 
 
 # -- differences ----------------------------------------------------------------------------------------------------
 
 
-def files_drift(case: Case, wanted: GuardWanted | None) -> list[str]:
+def files_drift(inputs: DecisionInputs, wanted: GuardWanted | None) -> list[str]:
     """Return how the guard's own files differ from the wanted ones, in words."""
-    guard, params = case.observed.guard, case.params
+    guard, params = inputs.observed.guard, inputs.params
     if wanted is None:
         removable = params["state"] == "absent" or (params["state"] == "present" and params["restart"] == "if_needed")
-        is_named = names_guard(case.observed.daemon.data) or runs_program(case.observed.engine, guard.program)
-        in_use = guard.link and (bool(case.observed.containers) or is_named)
+        is_named = names_guard(inputs.observed.daemon.data) or runs_program(inputs.observed.engine, guard.program)
+        in_use = guard.link and (bool(inputs.observed.containers) or is_named)
         return ["the guard of the GPUs is still installed"] if guard.exists and removable and not in_use else []
     if not guard.exists or guard.front is None or not guard.settings:
         return [NOT_INSTALLED]
@@ -118,28 +118,28 @@ def files_drift(case: Case, wanted: GuardWanted | None) -> list[str]:
     return [] if is_same else ["the guard of the GPUs is of another version, or has other settings"]
 
 
-def wanted_program(case: Case, edits: Mapping[str, Edit]) -> str | None:
+def wanted_program(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> str | None:
     """Return the program that dockerd should use for the runtime nvidia. None if no guard is involved."""
-    path, observed = case.params["daemon_config"], case.observed
+    path, observed = inputs.params["daemon_config"], inputs.observed
     former = former_on_record(observed.record.get(path))
-    concerned = is_wanted(case.params, case.advertisement) or former is not None or runs_program(observed.engine, observed.guard.program)
+    concerned = is_wanted(inputs.params, inputs.advertisement) or former is not None or runs_program(observed.engine, observed.guard.program)
     return runtime_path.read_path(edits[path].content, path) if concerned and path in edits else None
 
 
-def action_for_program(case: Case, edits: Mapping[str, Edit], wanted: str | None, act: str | None) -> str | None:
-    """Return what the daemon needs so that it uses this program. ``act`` is the action that it needs anyway."""
-    engine, path = case.observed.engine, case.params["daemon_config"]
-    if act or not engine or not engine["running"]:
-        return act
+def action_for_program(inputs: DecisionInputs, edits: Mapping[str, Edit], wanted: str | None, action: str | None) -> str | None:
+    """Return what the daemon needs so that it uses this program. ``action`` is the action that it needs anyway."""
+    engine, path = inputs.observed.engine, inputs.params["daemon_config"]
+    if action or not engine or not engine["running"]:
+        return action
     program = running_program(engine)
     if wanted is not None:
         return None if program == wanted else "restart" if engine_labels.blocking_flags(engine["flags"]) else "reload"
     # If a key is removed from daemon.json, dockerd uses the former value until it restarts.
-    return "restart" if path in edits and program == case.observed.guard.program else None
+    return "restart" if path in edits and program == inputs.observed.guard.program else None
 
 
-def running_drift(case: Case, wanted: str | None) -> list[str]:
-    engine = case.observed.engine
+def running_drift(inputs: DecisionInputs, wanted: str | None) -> list[str]:
+    engine = inputs.observed.engine
     if wanted is None or not engine or not engine["running"] or running_program(engine) == wanted:
         return []
     flags = engine_labels.blocking_flags(engine["flags"])
@@ -152,8 +152,8 @@ def running_program(engine: Mapping[str, Any]) -> str | None:
     return ((engine.get("runtimes") or {}).get(daemon_json.RUNTIME) or {}).get("path")
 
 
-def guard_warnings(case: Case, wanted: GuardWanted | None) -> list[str]:
-    guard = case.observed.guard
+def guard_warnings(inputs: DecisionInputs, wanted: GuardWanted | None) -> list[str]:
+    guard = inputs.observed.guard
     if wanted is None or not guard.turned_off:
         return []
     return ["a file turns off the guard of the GPUs on this node. To turn it on again: rm %s/%s" % (guard.home, PASS_THROUGH)]

@@ -126,7 +126,7 @@ class Node:
             observed, decision = self._inspect_and_decide()
             label_problem, watcher_removed = None, bool(observed.watcher.drift) and not is_wanted(self.params)
             if watcher_removed:
-                refuse(self, observed, decision, decision.act)
+                refuse(self, observed, decision, decision.action)
                 label_problem = self.watcher.remove(self.channel, any(item["service"] for item in observed.containers))
                 observed, decision = self._inspect_and_decide()
             with self._guard_installed(observed, decision):
@@ -178,7 +178,7 @@ class Node:
         if not (decision.guard and decision.changed):
             yield
             return
-        refuse(self, observed, decision, decision.act)
+        refuse(self, observed, decision, decision.action)
         if not decision.guard_drift:
             self.guard.adopt(decision.guard)  # only daemon.json lost the guard, and tasks may have started since
             yield
@@ -192,7 +192,7 @@ class Node:
         observed = self.inspect()
         require_own_python(self.params)
         decision = decide(self.params, observed)
-        due = decision.act == "restart" and self.params["restart"] == "if_needed" and not decision.refused
+        due = decision.action == "restart" and self.params["restart"] == "if_needed" and not decision.refused
         if due and self.params["drain_timeout"] and any(item["service"] for item in observed.containers):
             observed = self._wait_for_drain(observed, decision)
             decision = decide(self.params, observed)

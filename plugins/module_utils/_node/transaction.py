@@ -43,26 +43,26 @@ def apply(node: Target, observed: Observation, decision: Decision) -> dict[str, 
 
     If anything fails, restore the node and raise GpuSwarmError.
     """
-    act = decision.act if node.params["restart"] == "if_needed" else None
-    refuse(node, observed, decision, act)
+    action = decision.action if node.params["restart"] == "if_needed" else None
+    refuse(node, observed, decision, action)
     node.state.remove_unfinished_files()
     for current in observed.files:
         _files.remove_leftovers(current.path)
     validate(node, decision)
     path, record = node.params["daemon_config"], _record_after(node, observed, decision)
     was_loaded = loaded.is_loaded(loaded.loaded_notes(observed.record.get(path), node.state.directory), observed.daemon, observed.engine)
-    engine = (_change(node, observed, decision, act, record) if decision.writes or act else None) or observed.engine
-    if path in record and (act or (was_loaded and path in decision.writes and node.params["restart"] == "if_needed")):
+    engine = (_change(node, observed, decision, action, record) if decision.writes or action else None) or observed.engine
+    if path in record and (action or (was_loaded and path in decision.writes and node.params["restart"] == "if_needed")):
         record[path] = loaded.with_loaded_note(record[path], decision.writes.get(path, observed.daemon.data), engine)
     if record != node.state.record():
         node.state.write_record(record)
     node.state.close_journal()
     node.state.remove_useless_backups(record)
     backups = {path: entry["backup"] for path, entry in sorted(record.items()) if entry.get("backup")}
-    return {"restarted": act == "restart", "reloaded": act == "reload", "backups": backups}
+    return {"restarted": action == "restart", "reloaded": action == "reload", "backups": backups}
 
 
-def refuse(node: Target, observed: Observation, decision: Decision, act: str | None) -> None:
+def refuse(node: Target, observed: Observation, decision: Decision, action: str | None) -> None:
     """Raise GpuSwarmError if the change must not begin."""
     if decision.refused:
         raise GpuSwarmError(" ".join(item["text"] for item in decision.refused), refused=decision.refused)
@@ -78,7 +78,7 @@ def refuse(node: Target, observed: Observation, decision: Decision, act: str | N
             "'restart: never' to edit the files only." % (node.params["docker_unit"], node.params["docker_socket"]),
             missing=observed.missing,
         )
-    if act == "restart" and observed.containers and node.params["when_busy"] == "refuse":
+    if action == "restart" and observed.containers and node.params["when_busy"] == "refuse":
         raise GpuSwarmError(_busy(observed.containers, node.params["drain_timeout"]), busy=observed.containers)
 
 
@@ -111,7 +111,7 @@ def validate(node: Target, decision: Decision) -> None:
     node.valid = data
 
 
-def _change(node: Target, observed: Observation, decision: Decision, act: str | None, record: Record) -> dict[str, Any] | None:
+def _change(node: Target, observed: Observation, decision: Decision, action: str | None, record: Record) -> dict[str, Any] | None:
     """Write the files and restart or reload the daemon. Return what the daemon shows then; None if there was no action."""
     # No other file changes, so no other file is noted in the journal.
     touched = [current for current in observed.files if current.path in decision.inserted or current.path in observed.record]
@@ -128,17 +128,17 @@ def _change(node: Target, observed: Observation, decision: Decision, act: str | 
     try:
         for path, data in decision.writes.items():
             _write_or_remove(path, data, node.move, observed.record.get(path))
-        if act == "restart":
+        if action == "restart":
             _refuse_new_containers(node, observed)
-        if act:
+        if action:
             touched_daemon = True
-            return _act_on_daemon(node, act, lambda view: find_mismatch(decision.running, view), decision.reload_units)
+            return _act_on_daemon(node, action, lambda view: find_mismatch(decision.running, view), decision.reload_units)
     except SystemExit:
         # atomic_move of ansible-core before 2.19 reports errors itself and exits.
-        _undo(node, before, observed.engine if touched_daemon else None, act, decision.reload_units_on_undo)
+        _undo(node, before, observed.engine if touched_daemon else None, action, decision.reload_units_on_undo)
         raise
     except Exception as problem:
-        restored, outcome = _undo(node, before, observed.engine if touched_daemon else None, act, decision.reload_units_on_undo)
+        restored, outcome = _undo(node, before, observed.engine if touched_daemon else None, action, decision.reload_units_on_undo)
         details = dict(getattr(problem, "details", {}), restored=restored)
         raise GpuSwarmError("%s. %s" % (str(problem).strip().rstrip("."), outcome), **details) from problem
     return None
@@ -163,16 +163,18 @@ def _write_or_remove(path: str, data: bytes | None, move: Move, entry: Mapping[s
         _files.write(path, data, move, original.mode, original.owner)
 
 
-def _act_on_daemon(node: Target, act: str, healthy: Healthy, reload_units: bool = True) -> dict[str, Any]:
+def _act_on_daemon(node: Target, action: str, healthy: Healthy, reload_units: bool = True) -> dict[str, Any]:
     began, timeout_s = time.monotonic(), node.params["timeout"]
-    if act == "restart":
+    if action == "restart":
         node.engine.restart(reload_units, timeout_s)
     else:
         node.engine.reload()
     return node.engine.wait(healthy, timeout_s, began)
 
 
-def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, Any] | None, act: str | None, reload_units: bool) -> tuple[bool, str]:
+def _undo(
+    node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, Any] | None, action: str | None, reload_units: bool
+) -> tuple[bool, str]:
     """Restore the files and the state of the daemon. Return whether that succeeded, and a sentence about it."""
     try:
         for snapshot in before:
@@ -187,7 +189,7 @@ def _undo(node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, 
         try:
             # Repeat the same action: after a failed reload, a restart would stop containers. systemd does not reload units
             # with which dockerd was never started, because it might not start with them.
-            _act_on_daemon(node, act, lambda view: None, reload_units and not engine["needs_reload"])
+            _act_on_daemon(node, action, lambda view: None, reload_units and not engine["needs_reload"])
             outcome += " and %s runs with them again" % node.engine.unit
         except GpuSwarmError as problem:
             # The next run finds the journal, and this message names both causes.

@@ -27,7 +27,7 @@ def test_a_fresh_node():
     assert sorted(doc["node-generic-resources"]) == [*resources(0, 1), "SSD=1"]
     assert (doc["default-runtime"], doc["runtimes"]) == ("nvidia", {"nvidia": {"path": "nvidia-container-runtime"}})
     assert b'\nswarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"\n' in decision.writes[RUNTIME]
-    assert (decision.act, decision.restart, decision.changed) == ("restart", True, True)
+    assert (decision.action, decision.restart, decision.changed) == ("restart", True, True)
     assert decision.drift == [
         f"2 GPUs not advertised as NVIDIA-GPU: {UUIDS[0]}, {UUIDS[1]}",
         "swarm-resource is not set, kinds are NVIDIA-GPU",
@@ -50,7 +50,7 @@ def test_files_and_their_records_are_decided_together(daemon, toml):
 
 def test_a_finished_node_needs_nothing():
     decision = decide(params(), seen(**converged()))
-    assert (decision.writes, decision.act, decision.restart, decision.changed) == ({}, None, False, False)
+    assert (decision.writes, decision.action, decision.restart, decision.changed) == ({}, None, False, False)
     assert (decision.drift, decision.diff, decision.warnings) == ([], [], [])
 
 
@@ -82,7 +82,7 @@ DIFFERENT = {
 @pytest.mark.parametrize("restart", ["if_needed", "never"])
 def test_right_files_and_a_different_daemon_need_a_restart(differs, act, drift, restart):
     decision = decide(params(restart=restart), seen(**converged(**differs)))
-    assert (decision.writes, decision.act, decision.drift[0]) == ({}, act, drift)
+    assert (decision.writes, decision.action, decision.drift[0]) == ({}, act, drift)
     assert decision.restart == (act == "restart")
     assert decision.changed == (restart == "if_needed")
 
@@ -92,23 +92,23 @@ def test_different_files_and_a_right_daemon_are_written():
     finished["daemon"] = DAEMON_JSON
     decision = decide(params(), seen(**finished))
     assert list(decision.writes) == [DAEMON]
-    assert (decision.act, decision.drift) == (None, [f"{DAEMON} differs from what was decided"])
+    assert (decision.action, decision.drift) == (None, [f"{DAEMON} differs from what was decided"])
     finished = converged(toml=SET_BEFORE)
     finished["toml"] = SET_BEFORE
     decision = decide(params(), seen(**finished))
-    assert (list(decision.writes), decision.act) == ([RUNTIME], None)
+    assert (list(decision.writes), decision.action) == ([RUNTIME], None)
     assert decision.drift == ["swarm-resource lists DOCKER_RESOURCE_GPU, kinds are NVIDIA-GPU"]
 
 
 def test_a_node_without_an_engine_is_refused():
     decision = decide(params(restart="never"), seen(engine=False))
-    assert (decision.act, decision.changed, sorted(decision.writes)) == (None, True, [DAEMON, RUNTIME])
+    assert (decision.action, decision.changed, sorted(decision.writes)) == (None, True, [DAEMON, RUNTIME])
     assert decision.drift[0].startswith("2 GPUs not advertised")
 
 
 def test_a_node_may_have_no_toolkit_yet():
     decision = decide(params(), seen(toml=None, toolkit=None, missing=["toolkit"]))
-    assert (list(decision.writes), decision.act, decision.changed) == ([DAEMON], "restart", True)
+    assert (list(decision.writes), decision.action, decision.changed) == ([DAEMON], "restart", True)
 
 
 FOR_THE_USER = {
@@ -163,7 +163,7 @@ def test_flags_of_the_process_and_of_the_unit_are_reported_once(unit_flags, hint
 
 @pytest.mark.parametrize("flags", [["--config-file", DAEMON], ["--config-file=" + DAEMON], ["-H", "fd://", "--add-runtime=x=y"]])
 def test_harmless_flags_are_accepted(flags):
-    assert decide(params(), seen(flags=flags)).act == "restart"
+    assert decide(params(), seen(flags=flags)).action == "restart"
 
 
 def test_a_kind_of_others_with_the_same_variable_is_taken_over():
@@ -179,7 +179,7 @@ def test_a_kind_of_others_with_the_same_variable_is_taken_over():
 def test_an_empty_policy_leaves_an_untouched_node_alone():
     for daemon in (DAEMON_JSON, None, b'{"live-restore": true}'):
         decision = decide(params(advertise=[]), seen(daemon=daemon, toml=None, toolkit=None, gpus=[]))
-        assert (decision.writes, decision.act, decision.changed, decision.drift) == ({}, None, False, [])
+        assert (decision.writes, decision.action, decision.changed, decision.drift) == ({}, None, False, [])
 
 
 def test_an_empty_policy_takes_our_resources_from_a_node_that_had_them():
@@ -188,7 +188,7 @@ def test_an_empty_policy_takes_our_resources_from_a_node_that_had_them():
     assert decision.refused == []
     assert json.loads(decision.writes[DAEMON])["node-generic-resources"] == ["SSD=1"]
     assert b"\nswarm-resource" not in decision.writes[RUNTIME]
-    assert (decision.act, decision.inserted[DAEMON]) == ("restart", {"resources": [], "kinds": []})
+    assert (decision.action, decision.inserted[DAEMON]) == ("restart", {"resources": [], "kinds": []})
 
 
 @pytest.mark.parametrize(("on_loss", "refused"), [(None, ["shrink"]), ("pause", ["shrink"]), ("report", ["shrink"]), ("shrink", [])])
@@ -201,7 +201,7 @@ def test_gpus_that_all_failed_do_not_stay_advertised_by_hand():
     failed = [gpu(0, "failed"), gpu(1, "failed")]
     decision = decide(params(), seen(daemon=daemon, gpus=failed, shown=resources(0, 1), runtime="nvidia"))
     assert json.loads(decision.writes[DAEMON]).get("node-generic-resources", []) == []
-    assert decision.act == "restart"
+    assert decision.action == "restart"
     assert [item["reason"] for item in decision.advertisement["left_out"]] == ["GPU is lost"] * 2
     assert decision.advertisement["labels"] == {}
 
@@ -220,7 +220,7 @@ def test_unset_options_of_ansible_do_not_count():
 def test_absent_restores_the_original_bytes():
     decision = absent(**converged())
     assert decision.writes == {DAEMON: DAEMON_JSON, RUNTIME: CONFIG_TOML}
-    assert (decision.act, decision.released) == ("restart", [DAEMON, RUNTIME])
+    assert (decision.action, decision.released) == ("restart", [DAEMON, RUNTIME])
     assert decision.drift == [f"{DAEMON} still contains changes of this collection", f"{RUNTIME} still contains changes of this collection"]
     assert absent(**converged(daemon=NOTHING)).writes[DAEMON] is None
 
@@ -235,17 +235,17 @@ def test_absent_keeps_entries_that_the_user_had_first():
     finished = converged()
     finished.update(daemon=DAEMON_JSON, toml=CONFIG_TOML)
     decision = absent(**finished)
-    assert (decision.writes, decision.act, sorted(decision.released)) == ({}, "restart", [DAEMON, RUNTIME])
+    assert (decision.writes, decision.action, sorted(decision.released)) == ({}, "restart", [DAEMON, RUNTIME])
     assert decision.drift == ["dockerd was started before its files were changed"]
     finished.update(shown=["SSD=1"], runtime="runc")
     decision = absent(**finished)
-    assert (decision.writes, decision.act, decision.changed, decision.drift) == ({}, None, False, [])
+    assert (decision.writes, decision.action, decision.changed, decision.drift) == ({}, None, False, [])
 
 
 def test_absent_of_an_unchanged_node_does_nothing():
     by_hand = json.dumps(dict(NVIDIA, **{"node-generic-resources": resources(0, 1)})).encode()
     decision = absent(daemon=by_hand, shown=resources(0, 1), runtime="nvidia")
-    assert (decision.writes, decision.act, decision.changed, decision.drift, decision.released) == ({}, None, False, [], [])
+    assert (decision.writes, decision.action, decision.changed, decision.drift, decision.released) == ({}, None, False, [], [])
 
 
 def test_absent_reports_whether_docker_keeps_a_runtime_nvidia():
@@ -261,7 +261,7 @@ def test_absent_reports_whether_docker_keeps_a_runtime_nvidia():
 def test_absent_of_a_default_runtime_alone_needs_a_restart():
     # A reload sets a default runtime only if the file names one.
     decision = absent(**converged(shown=["SSD=1"]))
-    assert decision.act == "restart"
+    assert decision.action == "restart"
 
 
 def test_absent_needs_nothing_that_only_present_needs():

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One node and the state that it should have: the record from which its files, its daemon and its drift are decided.
+"""The inputs of the decision about one node: its options, its observed state, and what it should advertise.
 
 Private to this collection: no stability is promised to others.
 """
@@ -16,12 +16,12 @@ from .._dockerd.flags import RemovedFlags
 from .observation import Observation
 
 
-class Case(NamedTuple):
-    """One node and what it should advertise."""
+class DecisionInputs(NamedTuple):
+    """What the files, the daemon and the drift of one node are decided from."""
 
     params: Mapping[str, Any]  # the options of the module gpu_node
     observed: Observation
-    taken: RemovedFlags  # the options in the units that start dockerd, and these units without them
+    removed_flags: RemovedFlags  # the options in the units that start dockerd, and these units without them
     from_flags: list[str]  # the resources that move from flags into daemon.json
     advertisement: dict[str, Any]  # from advertise.decide, with the labels
     findings: Sequence[Finding]  # the known issues that this node has
