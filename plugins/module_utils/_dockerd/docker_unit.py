@@ -87,7 +87,7 @@ class Unit:
             if self._act(["systemctl", "restart", self.name], "did not start", limit_s, before.get("started_at")):
                 self._restarts = None
 
-    def settled(self) -> None:
+    def reset_start_limit(self) -> None:
         """Reset the start limit once the daemon is as wanted, so that systemd can still restart it after a crash."""
         if self._was_restarted:
             with contextlib.suppress(TimedOut):  # the daemon runs, so a failure here must not undo the change

@@ -33,19 +33,19 @@ SBIN = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin", "/u
 REQUEST_TIMEOUT_S = 30
 POLL_S = 0.1
 _NOBODY_LISTENS = (FileNotFoundError, ConnectionRefusedError)
-_CUT = (ConnectionResetError, BrokenPipeError)
+_CONNECTION_CUT = (ConnectionResetError, BrokenPipeError)
 # Every answer of Podman's Docker API has this header, and no answer of Docker's has it.
 PODMAN_HEADER = "Libpod-API-Version"
 # dockerd's default directory, and the file in it that says which swarm it belongs to.
 ROOT_DIR = "/var/lib/docker"
 MEMBERSHIP = os.path.join("swarm", "docker-state.json")
 # Answers once the container has stopped.
-ENDED = "/containers/%s/wait?condition=not-running"
+WAIT_UNTIL_STOPPED = "/containers/%s/wait?condition=not-running"
 # A worker lists only the networks that it uses.
 SWARM_NETWORKS = "/networks?filters=%s" % urllib.parse.quote(json.dumps({"scope": ["swarm"]}))
 
 
-class NotThere(EngineError):
+class NoSuchObject(EngineError):
     """The daemon has no such object."""
 
 
@@ -54,7 +54,7 @@ class Unavailable(EngineError):
 
 
 # Errors by the status of the answer. Every other status is an EngineError.
-_FAILURES = {404: NotThere, 503: Unavailable}
+_FAILURES = {404: NoSuchObject, 503: Unavailable}
 
 
 class Engine:
@@ -112,7 +112,7 @@ class Engine:
             words = "%s: %s answered %d: %s. Check 'journalctl -u %s'." % (self.socket_path, call, problem.status, problem.words, self.unit)
             raise _FAILURES.get(problem.status, EngineError)(words) from problem
         except api.Unanswered as problem:
-            if isinstance(problem.cause, (*_NOBODY_LISTENS, *_CUT)):
+            if isinstance(problem.cause, (*_NOBODY_LISTENS, *_CONNECTION_CUT)):
                 raise
             raise self._unanswered(call, problem, timeout) from problem
         self._refuse_podman(answer)
@@ -220,7 +220,7 @@ class Engine:
 
     def required_by(self, image: str) -> dict[str, str] | None:
         """Return the variables of an image that require a driver; None if the daemon lacks the image or does not run."""
-        with contextlib.suppress(NotThere):
+        with contextlib.suppress(NoSuchObject):
             image_details = self.get("/images/%s/json" % urllib.parse.quote(image, safe="/:@"))
             return None if image_details is None else image_list.required((image_details.get("Config") or {}).get("Env") or [])
         return None
@@ -234,7 +234,7 @@ class Engine:
                 task_containers = [item["id"] for item in self.containers() if item["service"]]
                 if not task_containers:
                     return
-                self.post(ENDED % task_containers[0], timeout=max(POLL_S, deadline - time.monotonic()))
+                self.post(WAIT_UNTIL_STOPPED % task_containers[0], timeout=max(POLL_S, deadline - time.monotonic()))
                 pause = POLL_S / 10  # the daemon may list the container a little longer
             time.sleep(pause)
 
@@ -268,7 +268,7 @@ class Engine:
         while True:
             problem, view = self._problem(healthy)
             if problem is None:
-                self._service.settled()
+                self._service.reset_start_limit()
                 return view
             if time.monotonic() > deadline:
                 reasons = ". ".join(part.rstrip(".") for part in (problem, self.reason()) if part)

@@ -24,7 +24,7 @@ from . import environment_text, unit_text
 _DEFAULTS = (("-H", "fd://"), ("--host", "fd://"), ("--containerd", "/run/containerd/containerd.sock"))
 _HOST = ("-H", "--host")
 # A misprint in a guide that is often copied. dockerd knows no such protocol.
-_MISPRINT, _MEANT = "fdd://", "fd://"
+_MISPRINT, _CORRECTED = "fdd://", "fd://"
 _RESOURCES = ("--node-generic-resource", "--node-generic-resources")
 _DEFAULT_RUNTIME = "--default-runtime"
 _ADD_RUNTIME = "--add-runtime"
@@ -33,7 +33,7 @@ _SERVICE, _EXEC, _ENVIRONMENT = "Service", "ExecStart", "Environment"
 _VARIABLE = re.compile(r"\$([^{$].*)\Z", re.DOTALL)
 _WITHIN = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 # Characters before the program in ExecStart. With a colon, systemd does not expand variables.
-_PREFIXES, _AS_IT_IS = "@-:+!|", ":"
+_PREFIXES, _WITHOUT_EXPANSION = "@-:+!|", ":"
 
 UNIT, DROP_IN, ENVIRONMENT = "unit", "drop-in", "environment"
 
@@ -140,7 +140,7 @@ def command(files: Sequence[UnitFile], texts: Mapping[str, str]) -> list[str]:
     for file in files:
         if file.kind == ENVIRONMENT and file.path in texts:  # systemd reads these last, when it starts dockerd
             variables.update((line.variable.name, line.variable.value) for line in _lines(texts[file.path], file) if line.variable)
-    if argv and _AS_IT_IS in _prefix(argv[0]):
+    if argv and _WITHOUT_EXPANSION in _prefix(argv[0]):
         return argv
     return [part for word in argv for part in _expand(word, variables)]
 
@@ -170,7 +170,7 @@ def program_words(argv: Sequence[str]) -> list[str]:
 
 def used_variables(argv: Sequence[str]) -> list[str]:
     """Return the names of variables that systemd expands in these words of ExecStart."""
-    if argv and _AS_IT_IS in _prefix(argv[0]):
+    if argv and _WITHOUT_EXPANSION in _prefix(argv[0]):
         return []
     whole = [match.group(1) for match in map(_VARIABLE.match, argv) if match]
     return list(dict.fromkeys([*whole, *(name for word in argv for name in _WITHIN.findall(word) if name)]))
@@ -299,8 +299,8 @@ def _without_misprint(text: str, file: UnitFile, notes: list[str]) -> str:
         for flag in reversed(flags(line.words)):
             if flag.name in _HOST and flag.value == _MISPRINT:
                 word = flag.words[-1]
-                text = text[: word.start] + text[word.start : word.end].replace(_MISPRINT, _MEANT) + text[word.end :]
-                note = "%s: -H %s is a misprint of %s. dockerd never starts with it." % (file.path, _MISPRINT, _MEANT)
+                text = text[: word.start] + text[word.start : word.end].replace(_MISPRINT, _CORRECTED) + text[word.end :]
+                note = "%s: -H %s is a misprint of %s. dockerd never starts with it." % (file.path, _MISPRINT, _CORRECTED)
                 notes += [note] if note not in notes else []
     return text
 

@@ -17,7 +17,7 @@ from . import share as shares
 from .refusal import APART, FORGED, MOUNT, TOO_SMALL, UNKNOWN, UNRESERVED
 from .share import is_mapped, is_slot
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
+TYPE_CHECKING = False  # typing is not imported: that would take a fifth of the guard's run time
 if TYPE_CHECKING:
     from typing import Any, Collection, Mapping, Sequence
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 LENIENT = (OFF, AUDIT)
 # dockerd writes these labels last, so no service can set or hide them.
 TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
-# Prefix of the services with which verify tests a node. Their refusals are intended and not counted.
+# Prefix of the names of services that verify starts to test a node. Their refusals are intended and not counted.
 PROBE = "gpu-swarm-verify"
 # Reasons why a task sees less than it requests without being refused. Findings are counted under these names and under the codes of refusals.
 HIDDEN, BEYOND = "hidden", "beyond-share"
-_OLD = "its task is no longer assigned to this node, so it gets no GPU"
+_OLD_TASK_TEXT = "its task is no longer assigned to this node, so it gets no GPU"
 # Other findings for the journal.
 UNREADABLE, OLD = "unread", "old-task"
 _REMEDY = {
@@ -72,7 +72,7 @@ def decide(settings: Settings, container: Container) -> Verdict:
         return _mapped_verdict(settings, container)
     findings = {}
     if container.task is None:
-        findings = {UNREADABLE: "its task's GPUs cannot be read: %s" % container.unread} if container.unread else {OLD: _OLD}
+        findings = {UNREADABLE: "its task's GPUs cannot be read: %s" % container.unread} if container.unread else {OLD: _OLD_TASK_TEXT}
     parts = reservation.reserved_parts(settings, container)
     devices = _devices(parts)
     share = shares.share(parts, container.task.environment if container.task else (), settings.card_mib, settings.overhead_mib)
@@ -204,7 +204,7 @@ def from_json(settings: Any, listed: Collection[str]) -> Settings:
         raise ValueError("they have no level of isolation")
     allow, devices, kinds, written = (settings.get(name, []) for name in ("allow", "devices", "kinds", "listed"))
     if not all(isinstance(texts, list) and all(isinstance(word, str) for word in texts) for texts in (allow, devices, kinds, written)):
-        raise ValueError("their lists have other items than texts")
+        raise ValueError("their lists contain something other than texts")
     names = tuple(dict.fromkeys([*listed, *written, *map(reservation.variable, kinds)]))
     return Settings(settings["level"], allow, devices, kinds, names, _checked_map(settings.get("map", {})), *_memory_settings(settings))
 
@@ -213,7 +213,7 @@ def _memory_settings(settings: Mapping[str, Any]) -> tuple[dict[str, int], int]:
     card_mib, overhead_mib = settings.get("card_mib", {}), settings.get("overhead_mib", 0)
     if isinstance(card_mib, dict) and all(isinstance(number, int) for number in (overhead_mib, *card_mib.values())):
         return card_mib, overhead_mib
-    raise ValueError("the memory of a card is no number")
+    raise ValueError("the memory of a card is not a number")
 
 
 def _checked_map(device_map: Any) -> dict[str, Any]:

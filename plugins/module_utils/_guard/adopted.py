@@ -4,7 +4,7 @@
 
 """Writes holds for tasks that started before the guard was installed. Without them, other tasks would get the same GPUs.
 
-It runs when a run installs the guard or changes its level. The guard itself does not use it.
+It is called when a run installs the guard or changes its level. The guard itself does not use it.
 Private to this collection: no stability is promised to others.
 """
 

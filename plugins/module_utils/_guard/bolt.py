@@ -15,7 +15,7 @@ import os
 import struct
 from collections import namedtuple
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
+TYPE_CHECKING = False  # typing is not imported: that would take a fifth of the guard's run time
 if TYPE_CHECKING:
     from typing import Sequence
 
@@ -34,7 +34,7 @@ _TRIES = 50
 
 
 class BoltError(Exception):
-    """The file is no valid bbolt file."""
+    """The file is not a valid bbolt file."""
 
 
 _Meta = namedtuple("_Meta", ["page_size", "root", "transaction"])
@@ -117,7 +117,7 @@ def _find(handle: int, meta: _Meta, page: bytes, key: bytes, flags: int) -> byte
         if kind == _LEAF:
             return _in_leaf(page, count, key, flags)
         if kind != _BRANCH or not count:
-            raise BoltError("a page of a tree is of kind %d" % kind)
+            raise BoltError("a page of a tree has kind %d" % kind)
         page = _page(handle, meta, _child_page(page, count, key))
     raise BoltError("a tree is deeper than %d pages" % _MAX_DEPTH)
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads which devices a container's config.json requests of NVIDIA's runtime, and writes the allowed devices into it (pure).
+"""Reads which devices a container's config.json requests from NVIDIA's runtime, and writes the allowed devices into it (pure).
 
 Only variables are changed, because NVIDIA's tools decode the document strictly. If a name occurs several times, NVIDIA's runtime reads the
 last value and getenv the first, so all get the same value.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import posixpath
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
+TYPE_CHECKING = False  # typing is not imported: that would take a fifth of the guard's run time
 if TYPE_CHECKING:
     from typing import Any, Collection, Mapping, Sequence
 
@@ -32,7 +32,7 @@ MAX_DIGITS = 18
 
 
 class BundleError(Exception):
-    """The document is no valid description of a container."""
+    """The document is not a valid description of a container."""
 
 
 def environment(document: Any) -> list[str]:

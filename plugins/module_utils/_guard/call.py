@@ -15,15 +15,15 @@ import sys
 import time
 from collections import namedtuple
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
+TYPE_CHECKING = False  # typing is not imported: that would take a fifth of the guard's run time
 if TYPE_CHECKING:
     from typing import Sequence
 
 CREATE, RESTORE = "create", "restore"
-PASS_THROUGH = "pass-through"  # the file with which an operator turns the guard off
+PASS_THROUGH = "pass-through"  # an operator creates this file to turn the guard off
 # Exit codes of the guard, for its front. GOES_ON is not 0, because an interpreter that runs an empty program also exits with 0.
-MAY_START, REFUSED, BROKEN = 10, 3, 4  # with the last two, the guard has written the reason
-_WITH_VALUE = {"--bundle": "bundle", "-b": "bundle", "--log": "log", "--root": "root"}
+MAY_START, REFUSED, BROKEN = 10, 3, 4  # before the last two, the guard writes the reason
+_OPTIONS = {"--bundle": "bundle", "-b": "bundle", "--log": "log", "--root": "root"}
 
 
 # One call of a runtime.
@@ -35,12 +35,12 @@ def parse(arguments: Sequence[str]) -> Call:
     options, values, previous = {}, set(), ""
     for index, word in enumerate(arguments):
         name, equals, value = word.partition("=")
-        if previous in _WITH_VALUE:
-            options[_WITH_VALUE[previous]] = word
+        if previous in _OPTIONS:
+            options[_OPTIONS[previous]] = word
             values.add(index)
             previous = ""
-        elif equals and name in _WITH_VALUE:
-            options[_WITH_VALUE[name]] = value
+        elif equals and name in _OPTIONS:
+            options[_OPTIONS[name]] = value
         else:
             previous = word
     actions = [word for index, word in enumerate(arguments) if word in (CREATE, RESTORE) and index not in values]

@@ -23,7 +23,7 @@ from .bolt import BoltError
 from .call import Call
 from .task_record import RecordError
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
+TYPE_CHECKING = False  # typing is not imported: that would take a fifth of the guard's run time
 if TYPE_CHECKING:
     from typing import Any
 
@@ -75,15 +75,15 @@ def _read_settings(home: str) -> dict[str, Any]:
 
 def _node_settings(raw: dict[str, Any]) -> NodeSettings:
     with open(raw["runtime_config"], encoding="utf-8", errors="replace", newline="") as stream:
-        variables = _listed(stream.read(), raw)
+        variables = _changed_variables(stream.read(), raw)
     return NodeSettings(admission.from_json(raw, variables), raw["data_root"], raw.get("run", RUN), raw.get("patience_s", PATIENCE_S))
 
 
-def _listed(config: str, settings: dict[str, Any]) -> tuple[str, ...]:
+def _changed_variables(config: str, settings: dict[str, Any]) -> tuple[str, ...]:
     """Return the variables that config.toml names, if the file has changed since the last run. Otherwise the settings have them."""
     if config == settings.get("config"):
         return ()
-    from . import toolkit_config  # imported here, because it takes a fifteenth of the guard's time
+    from . import toolkit_config  # imported here, because it takes a fifteenth of the guard's run time
 
     return toolkit_config.listed_variables(config)
 
@@ -96,7 +96,7 @@ def _check(runtime_call: Call, node: NodeSettings) -> None:
         if settings.level == EXCLUSIVE and admission.TASK in labels:
             raise Refused(refusal.RESTORED, refusal.checkpoint_message(runtime_call.container))
         return
-    container = _container(document, labels, root)
+    container = _read_container(document, labels, root)
     verdict = admission.decide(settings, container)
     service = admission.service_name(labels)
     if verdict.found and not (verdict.refused and service.startswith(admission.PROBE + "-")):
@@ -129,7 +129,7 @@ def _read_labels(data_root: str, document: dict[str, Any], container: str) -> tu
     raise Refused(refusal.NO_RECORD, refusal.no_record_message(problem))
 
 
-def _container(document: dict[str, Any], labels: dict[str, str], root: str) -> Container:
+def _read_container(document: dict[str, Any], labels: dict[str, str], root: str) -> Container:
     task, problem_text = None, None
     if admission.TASK in labels:
         try:

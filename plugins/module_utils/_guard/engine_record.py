@@ -16,7 +16,7 @@ import re
 from . import bolt, task_record
 from .task_record import TaskRecord
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
+TYPE_CHECKING = False  # typing is not imported: that would take a fifth of the guard's run time
 if TYPE_CHECKING:
     from typing import Any, Iterator, Mapping
 

@@ -17,13 +17,13 @@ import time
 
 from .._replace import replace_json
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
+TYPE_CHECKING = False  # typing is not imported: that would take a fifth of the guard's run time
 if TYPE_CHECKING:
     from typing import Any, Mapping
 
 FILE = "found.json"
-_SERVICES = 200  # the most services in the file
-_TEXT = 300  # the most characters of a finding
+_SERVICES = 200  # the file lists at most this many services
+_TEXT = 300  # at most this many characters of a finding
 _LOG_EVERY_S = 60  # swarm retries a refused task every few seconds while its service exists
 _JOURNAL = "/dev/log"
 _WARNING = 28  # syslog's number for a daemon's warning

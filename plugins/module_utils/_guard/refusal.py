@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The messages with which the guard refuses a container, and how they are parsed from a task's error (pure).
+"""Builds the messages of the guard's refusals, and finds them in a task's error (pure).
 
 Swarm shows the sentence in the task's error. The code at its end decides whether a job is tried again and whether a node passes `verify`, so the
 words may change. A guard before 0.3.0 wrote no code, so its refusals are recognized by their words.
@@ -33,11 +33,11 @@ _FAILED = "the guard of this node's GPUs failed, so the container does not start
 _NOT_RUNNING = "the guard of this node's GPUs does not run (%s), so the container does not start. %s"
 _REMEDY = "Run fleet.gpu_swarm.provision, or turn the guard off: touch %s"
 
-# Not compiled: that would take a tenth of the guard's time, and the guard itself does not use them.
-_WRITTEN = r"gpu-swarm: (.*) \(refusal: ([a-z-]+)\)"
-_OLD = r"gpu-swarm: (.*)"
+# Not compiled: that would take a tenth of the guard's run time, and the guard itself does not use them.
+_WITH_CODE = r"gpu-swarm: (.*) \(refusal: ([a-z-]+)\)"
+_WITHOUT_CODE = r"gpu-swarm: (.*)"
 # How a sentence began before it had a code. The first match counts.
-_OLD_WORDS = (
+_OLD_BEGINNINGS = (
     (r"the guard of this node's GPUs", BROKEN),
     (r"dockerd's record of the container", NO_RECORD),
     (r"the container \S+ is of a task with GPUs", RESTORED),
@@ -72,9 +72,9 @@ def failure_message(problem: Exception, flag: str) -> str:
     return _FAILED % (type(problem).__name__, problem, _REMEDY % flag)
 
 
-def not_running_message(how: str, flag: str) -> str:
-    """Return the front's message if the guard's code does not run. ``how`` is the command."""
-    return _NOT_RUNNING % (how, _REMEDY % flag)
+def not_running_message(command: str, flag: str) -> str:
+    """Return the front's message if the guard's code does not run. ``command`` should have started it."""
+    return _NOT_RUNNING % (command, _REMEDY % flag)
 
 
 def with_code(code: str, text: str) -> str:
@@ -84,11 +84,11 @@ def with_code(code: str, text: str) -> str:
 
 def parse_refusal(error: str) -> Refusal | None:
     """Return the refusal in a task's error, None if no guard refused it."""
-    match = re.search(_WRITTEN, error, re.DOTALL)
+    match = re.search(_WITH_CODE, error, re.DOTALL)
     if match:
         return Refusal(match.group(2), match.group(1), error[match.start() :])
-    match = re.search(_OLD, error, re.DOTALL)
-    code = next((code for pattern, code in _OLD_WORDS if re.match(pattern, match.group(1))), None) if match else None
+    match = re.search(_WITHOUT_CODE, error, re.DOTALL)
+    code = next((code for pattern, code in _OLD_BEGINNINGS if re.match(pattern, match.group(1))), None) if match else None
     return Refusal(code, match.group(1), error[match.start() :]) if match and code else None
 
 

@@ -14,7 +14,7 @@ from collections import namedtuple
 
 from . import bundle
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
+TYPE_CHECKING = False  # typing is not imported: that would take a fifth of the guard's run time
 if TYPE_CHECKING:
     from typing import Any, Iterator, Mapping, Sequence
 

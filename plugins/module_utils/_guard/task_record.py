@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 
-TYPE_CHECKING = False  # typing is not loaded: that would take a fifth of the guard's time
+TYPE_CHECKING = False  # typing is not imported: that would take a fifth of the guard's run time
 if TYPE_CHECKING:
     from typing import Iterator
 
@@ -22,13 +22,13 @@ _KEEPS_RUNNING = (512, 576)  # of TaskState: RUNNING and COMPLETE, so swarm does
 _CONTAINER = 1  # of TaskSpec
 _ENVIRONMENT = 5  # of ContainerSpec
 _NAMED, _DISCRETE = 1, 2  # of GenericResource
-_KIND, _VALUE = 1, 2  # of both of these
+_KIND, _VALUE = 1, 2  # of both
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FIXED = {_FIXED64: 8, _FIXED32: 4}
 
 
 class RecordError(Exception):
-    """The record is no valid message."""
+    """The record is not a valid message."""
 
 
 # One task. named: (kind, value) of each named generic resource. amounts: (kind, amount) of the others. environment: the variables that the service
@@ -92,7 +92,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         elif kind in _FIXED:
             length = _FIXED[kind]
         else:
-            raise RecordError("a field is of kind %d" % kind)
+            raise RecordError("a field has kind %d" % kind)
         if offset + length > len(data):
             raise RecordError("a field ends beyond the message")
         yield tag >> 3, data[offset : offset + length]

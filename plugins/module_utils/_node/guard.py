@@ -31,8 +31,8 @@ CODE = code.Code("_guard/check_container.py", compiled=True)
 _SETTINGS = "settings.json"
 _RUN = "run/gpu-swarm-guard"
 _CREATED = "made"  # key in the settings: the directories that were created for the guard
-_PROGRAM = 0o755
-_UNTIL = "Until these tasks end, isolation exclusive does not know which GPUs they have"
+_PROGRAM_MODE = 0o755
+_UNTIL_THEY_END = "Until these tasks end, isolation exclusive does not know which GPUs they have"
 
 
 class Guard:
@@ -83,9 +83,9 @@ class Guard:
         try:
             unreadable = [container_id[:12] for container_id in adopted.adopt(wanted.settings, os.path.join(self._root, _RUN, "holds"))]
         except (OSError, ValueError) as problem:
-            return ["the GPUs of tasks that started before the guard was installed cannot be read: %s. %s" % (problem, _UNTIL)]
+            return ["the GPUs of tasks that started before the guard was installed cannot be read: %s. %s" % (problem, _UNTIL_THEY_END)]
         text = "these containers started before the guard of the GPUs was installed, and their GPUs cannot be read: %s. %s"
-        return [text % (", ".join(unreadable), _UNTIL)] if unreadable else []
+        return [text % (", ".join(unreadable), _UNTIL_THEY_END)] if unreadable else []
 
     @contextlib.contextmanager
     def restored_on_failure(self) -> Iterator[None]:
@@ -136,7 +136,7 @@ class Guard:
         recorded = (_files.read_mapping(os.path.join(self.home, _SETTINGS)) or {}).get(_CREATED)
         parent = os.path.dirname(self.home)
         created = [parent] if not os.path.isdir(parent) else []
-        _files.make_directory(self.home, _PROGRAM)
+        _files.make_directory(self.home, _PROGRAM_MODE)
         created = recorded if isinstance(recorded, list) else created
         for folder in [*filter(os.path.isdir, created), self.home]:  # others may write into directories that an earlier release created
             _files.remove_others_write(folder)
@@ -150,8 +150,8 @@ class Guard:
         new = self._front + ".new"
         if os.path.lexists(new):
             os.unlink(new)
-        _files.write(new, data, self._move, _PROGRAM)
-        os.chmod(new, _PROGRAM)
+        _files.write(new, data, self._move, _PROGRAM_MODE)
+        os.chmod(new, _PROGRAM_MODE)
         os.replace(new, self._front)
         _files.sync_directory(self.home)
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides whether dockerd has loaded daemon.json as it is now. If not, a reload would put other changes in force as well.
+"""Decides whether dockerd has loaded daemon.json as it is now. If not, a reload would apply other changes too.
 
 It compares digests of the file. Each is noted with the process that loaded it, because times mean nothing after someone has set the clock.
 Each restart and reload by this collection is noted in the file's record. The watcher notes restarts by others. If a run writes the file without

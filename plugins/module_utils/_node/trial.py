@@ -93,8 +93,8 @@ def find_problem(run: Run, trial: Trial | None) -> str | None:
 def _try(run: Run, program: str, trial: Trial) -> str | None:
     try:
         return problem_in_output(trial, *run([program, *trial.command[1:]]))
-    except GpuSwarmError as late:
-        return late.message
+    except GpuSwarmError as problem:
+        return problem.message
 
 
 def problem_in_output(trial: Trial, rc: int, out: str, err: str) -> str | None:

@@ -28,9 +28,9 @@ def held_back(wants: Iterable[Want], ledger: Callable[[], Mapping[str, Any]]) ->
     return [{"id": node["id"], "hostname": node["hostname"], "reason": reason} for node, reason in reasons if reason]
 
 
-def _reason(node: Mapping[str, Any], want: Want, again: Mapping[str, str]) -> str | None:
+def _reason(node: Mapping[str, Any], want: Want, clashing_jobs: Mapping[str, str]) -> str | None:
     if is_not_ready(node):
         return "it is not ready"
-    if node["id"] in again:
-        return "finished job %s would run again" % again[node["id"]]
+    if node["id"] in clashing_jobs:
+        return "finished job %s would run again" % clashing_jobs[node["id"]]
     return difference({"resources": want["if_shown"]}, node)

@@ -58,5 +58,5 @@ def _choices(node: Mapping[str, Any], change: Change, want: Want, prefix: str) -
 
 
 def _choose(choices: Sequence[Change], evicted: Sequence[list[dict[str, Any]]], evict: str) -> Decision:
-    change, losing = next((choice, tasks) for choice, tasks in zip(choices, evicted) if not forbidden(tasks, evict))
-    return Decision(change, losing, forbidden(evicted[0], evict))
+    change, evicted_tasks = next((choice, tasks) for choice, tasks in zip(choices, evicted) if not forbidden(tasks, evict))
+    return Decision(change, evicted_tasks, forbidden(evicted[0], evict))

@@ -63,7 +63,7 @@ def check(wants: Iterable[Want], prefix: str) -> list[Want]:
         if want["remember"] and want["availability"] == "former":
             raise SwarmError("nodes: node %s has remember=true with availability=former, which forgets the mark. Drop one of the two." % want["id"])
         if want.get("mark", owned_labels.KEEP) != owned_labels.KEEP and not want.get("host"):
-            raise SwarmError("nodes: node %s has mark=%s and no host. Name the host that it is." % (want["id"], want["mark"]))
+            raise SwarmError("nodes: node %s has mark=%s and no host. Set host to the name of its host." % (want["id"], want["mark"]))
         labels = want["labels"]
         if labels is not None:
             labels = owned_labels.normalise(labels, prefix, want["id"])
@@ -90,7 +90,7 @@ def plan_one(node: Mapping[str, Any], want: Want, prefix: str) -> Change:
     hostname = node.get("Description", {}).get("Hostname", "")
     name = "node %s (%s)" % (hostname, node["ID"])
     labels, clashes = _labels(name, before, want, prefix)
-    labels, availability, void = _availability(name, before, want, labels, prefix)
+    labels, availability, mark_problems = _availability(name, before, want, labels, prefix)
     labels = _known_fault(labels, before, label.fault_of(node), want, prefix)
     after = copy.deepcopy(before)
     after["Labels"] = labels
@@ -103,7 +103,7 @@ def plan_one(node: Mapping[str, Any], want: Want, prefix: str) -> Change:
         "before": before,
         "after": after,
         "changed": _visible_parts(before) != _visible_parts(after),
-        "problems": clashes + void,
+        "problems": clashes + mark_problems,
     }
 
 
@@ -143,7 +143,7 @@ def _availability(
         _forget(labels, *noted, fault)
         availability, set_by_run = read_mark(labels.pop(mark, None))
         if availability not in AVAILABILITIES + (None,):
-            problems.append("%s has label %s=%s, which is no availability" % (name, mark, availability))
+            problems.append("%s has label %s=%s, which is not an availability" % (name, mark, availability))
         if before["Availability"] != set_by_run:
             availability = None  # someone has changed it since, so leave it
     elif want.get("paused_for") and before["Availability"] != ACTIVE:

@@ -32,7 +32,7 @@ CURRENT = "current"
 _IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
 _IMPORTED = re.compile(rb"(\w+)(?: as \w+)?")
 _COMMENT = re.compile(rb"#[^\n]*")
-# Python may be given this file or its directory. A directory would need runpy, which takes an eighth of the time that the guard takes.
+# Python can start this file or its directory. For a directory it imports runpy, which would take an eighth of the guard's run time.
 START = """\
 import sys
 

@@ -34,7 +34,7 @@ def is_changing(home: str) -> bool:
 
 
 def runs(pid: Any, home: str) -> bool:
-    """Return whether this process runs the program. ``home`` is the last part of the program's directory: roots differ."""
+    """Return whether this process runs the program. ``home`` is the last part of the program's directory, because the roots differ."""
     if not isinstance(pid, int):
         return False
     try:

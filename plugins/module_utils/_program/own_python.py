@@ -13,7 +13,7 @@ import sys
 from .._errors import GpuSwarmError
 
 # On Debian, the group staff can write here. root's PATH contains it, so members can replace root's programs anyway.
-_OF_STAFF = "/usr/local"
+_OF_GROUP_STAFF = "/usr/local"
 
 
 def require_own_python(program: str | None = None, environment: str | None = None) -> None:
@@ -53,6 +53,6 @@ def _write_access_of_others(path: str) -> str | None:
         return None
     if status.st_mode & stat.S_IWOTH:
         return "can be written by everybody"
-    if status.st_mode & stat.S_IWGRP and status.st_gid not in (0, os.getegid()) and os.path.commonpath([path, _OF_STAFF]) != _OF_STAFF:
+    if status.st_mode & stat.S_IWGRP and status.st_gid not in (0, os.getegid()) and os.path.commonpath([path, _OF_GROUP_STAFF]) != _OF_GROUP_STAFF:
         return "can be written by group id %d" % status.st_gid
     return None

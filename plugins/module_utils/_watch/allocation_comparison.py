@@ -44,7 +44,7 @@ class Snapshot(NamedTuple):
     held: Mapping[str, Sequence[Held] | None]  # by the ids of the running tasks; None if a task's resources are unknown
     advertised: Collection[str]  # cards and MIG devices
     known: Collection[str]  # cards and MIG devices whose processes are known
-    given: Sequence[Use] = ()  # cards of containers without a task, used or not
+    outside_swarm: Sequence[Use] = ()  # cards of containers without a task, used or not
 
 
 def holdings(assigned: Iterable[Assigned], inserted: Mapping[str, Any]) -> list[Held]:
@@ -112,7 +112,7 @@ class Comparison:
         if self._compared is None or now - self._compared > GAP_S:
             self._before, self._since, self._used = set(), {}, {}
         self._compared = now
-        findings = find_differences(snapshot.uses, snapshot.held, snapshot.advertised, snapshot.given)
+        findings = find_differences(snapshot.uses, snapshot.held, snapshot.advertised, snapshot.outside_swarm)
         # A process may end a moment after its container, so two snapshots in a row must agree.
         agreed, self.settled, self._before = findings & self._before, findings == self._before, findings
         self._since = {finding: self._since.get(finding, clock) for finding in findings}

@@ -50,8 +50,8 @@ class Containers:
 
     def __init__(self, data_root: str) -> None:
         self._data_root = data_root
-        self._seen: dict[str, tuple[object, Container | None]] = {}
-        self._given: dict[str, Sequence[Assigned]] = {}
+        self._cache: dict[str, tuple[object, Container | None]] = {}
+        self._assigned: dict[str, Sequence[Assigned]] = {}
         self._over: set[str] = set()
 
     def running(self) -> dict[str, Container]:
@@ -61,26 +61,26 @@ class Containers:
         seen = {}
         for container_id in ids:
             path = os.path.join(folder, container_id, _CONFIG)
-            file_stamp, cached = stamp(path), self._seen.get(container_id)
+            file_stamp, cached = stamp(path), self._cache.get(container_id)
             seen[container_id] = cached if cached and cached[0] == file_stamp and file_stamp is not None else (file_stamp, _read(path))
-        self._seen = seen
+        self._cache = seen
         running = {container_id: container for container_id, (_stamp, container) in seen.items() if container}
         tasks = {container.task for container in running.values()}
-        self._given = {task: resources for task, resources in self._given.items() if task in tasks}
+        self._assigned = {task: resources for task, resources in self._assigned.items() if task in tasks}
         self._over &= tasks
         return running
 
     def assigned(self, task: str) -> Sequence[Assigned] | None:
         """Return the resources that swarm assigned to this task; None if the record cannot be read now."""
-        if task not in self._given:
+        if task not in self._assigned:
             try:
                 record = engine_record.task(self._data_root, task)
             except (bolt.BoltError, RecordError, OSError):
                 return None
-            self._given[task] = _given(record) if record else ()
+            self._assigned[task] = _assigned_resources(record) if record else ()
             if record is None:
                 self._over.add(task)
-        return self._given[task]
+        return self._assigned[task]
 
     def is_over(self, task: str) -> bool:
         """Return whether swarm does not know the task of a running container: someone started it by hand with the label of a task."""
@@ -109,7 +109,7 @@ def cards_of(requests: Sequence[str], cards: Sequence[Mapping[str, Any]]) -> lis
     ]
 
 
-def _given(record: TaskRecord) -> tuple[Assigned, ...]:
+def _assigned_resources(record: TaskRecord) -> tuple[Assigned, ...]:
     with_names = tuple(Assigned(kind, value) for kind, value in dict.fromkeys(record.named))
     return with_names + tuple(Assigned(kind, "", True) for kind, amount in record.amounts if amount)
 

@@ -90,7 +90,7 @@ class Users:
         if began < self._next:
             return number
         try:
-            name = self._looked_up(uid) or number
+            name = self._look_up(uid) or number
         except GpuSwarmError:  # it took too long
             return number
         finally:
@@ -101,6 +101,6 @@ class Users:
         self._known[uid] = short_text(name)
         return self._known[uid]
 
-    def _looked_up(self, uid: int) -> str:
+    def _look_up(self, uid: int) -> str:
         rc, out, dummy = self._run(["getent", "passwd", str(uid)], _GETENT_S)
         return out.partition(":")[0] if rc == 0 else ""

@@ -53,7 +53,7 @@ class Reader:
         self._pending: bytes | None = None  # the request that it has not answered yet
         self._sent = 0.0  # when that request was sent
         self._waited_s = settings["nvml_timeout"]  # how long this process waited for a hanging child
-        self._came = b""  # the beginning of an unfinished line
+        self._unfinished_line = b""  # the beginning of an unfinished line
         self._answers: list[dict[str, Any]] = []
         self._events: list[xids.Event] = []
 
@@ -133,7 +133,7 @@ class Reader:
         from_child, answers = os.pipe()
         child = os.fork()
         if child == 0:
-            _be_child(self._settings, self._state, requests, answers, lock)
+            _run_child(self._settings, self._state, requests, answers, lock)
         for handle in (requests, answers, lock):
             os.close(handle)
         self._child, self._pipes, self._hangs = child, (to_child, from_child), False
@@ -176,7 +176,7 @@ class Reader:
     def _take(self) -> bool:
         """Read the child's answers and errors, one per line. Return False if it has ended."""
         chunk = os.read(self._pipes[1], _CHUNK)
-        *lines, self._came = (self._came + chunk).split(b"\n")
+        *lines, self._unfinished_line = (self._unfinished_line + chunk).split(b"\n")
         for line in lines:
             message = json.loads(line.decode("utf-8"))
             if "xid" in message:
@@ -191,7 +191,7 @@ class Reader:
             return False
         for handle in self._pipes:
             os.close(handle)
-        self._child, self._hangs, self._came = None, False, b""
+        self._child, self._hangs, self._unfinished_line = None, False, b""
         self._pending, self._answers, self._is_warm = None, [], False
         return True
 
@@ -206,7 +206,7 @@ def _kept_pending(number: int) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _be_child(settings: Mapping[str, Any], state_dir: str, requests: int, answers: int, lock: int) -> NoReturn:
+def _run_child(settings: Mapping[str, Any], state_dir: str, requests: int, answers: int, lock: int) -> NoReturn:
     """Answer requests until the service ends. The lock ends with this process, however it ends."""
     try:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -174,7 +174,7 @@ class Service:
             say("the driver reports XID %d of %s%s" % (error.xid, error.pci, ": " + error.text if error.text else ""))
         before, self._unrecorded = self._unrecorded, self._events.failure
         if self._unrecorded and self._unrecorded != before:
-            say("errors of cards are lost when this service ends, since they cannot be written: %s" % self._unrecorded)
+            say("errors of cards are lost when this service ends, because they cannot be written: %s" % self._unrecorded)
 
     def _is_faulty(self) -> bool:
         return self._settled.verdict is not None and self._settled.verdict.state == FAULT

@@ -132,7 +132,7 @@ def test_variables_come_from_the_file_and_the_run_and_the_kinds(written, names):
 
 @pytest.mark.parametrize("listed", ["A", [1], None, {}])
 def test_an_invalid_list_of_variables_is_an_error(listed):
-    with pytest.raises(ValueError, match="other items than texts"):
+    with pytest.raises(ValueError, match="contain something other than texts"):
         admission.from_json({"level": "reserved", "listed": listed}, ())
 
 
