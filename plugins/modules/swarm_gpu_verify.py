@@ -94,7 +94,7 @@ options:
     default: nvidia-smi -L
   wait_timeout:
     description:
-      - How many seconds to wait for the tasks of a round, including the pull of the image.
+      - How many seconds to wait for the tasks of a round, including the pull of the image. At least 1.
       - A round has about 500 tasks. Tasks of one node are in one round, except for a task that needs a GPU that another task of the round uses.
     type: int
     default: 300
@@ -221,7 +221,7 @@ from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-i
 from ..module_utils._ledger.ledger import ledger
 from ..module_utils._ledger.listed import Listed
 from ..module_utils._swarm import manager_module
-from ..module_utils._swarm.manager import connect
+from ..module_utils._swarm.manager import SwarmError, connect
 from ..module_utils._verify import plan, probe_images
 from ..module_utils._verify import probe_run as verify_run
 from ..module_utils._verify.probe_results import ledger_problems
@@ -244,6 +244,8 @@ OPTIONS = dict(
 def run(params, check_mode):
     """Return the module's result."""
     prefix, timeout_s = params["prefix"], params["wait_timeout"]
+    if timeout_s < 1:
+        raise SwarmError("wait_timeout is %d, but must be 1 or more: the seconds to wait for the test tasks. Nothing was started." % timeout_s)
     tests = verify_run.Tests(prefix, plan.argv(params["command"]), timeout_s)
     probe_images.refuse_name(params["image"])
     manager = connect(params)

@@ -171,6 +171,13 @@ def test_a_task_that_does_not_end_has_a_time_limit(clock, run):
     assert manager.present == {}
 
 
+def test_without_time_no_task_is_created(clock, run):
+    manager = FakeManager(clock, good)
+    with pytest.raises(SwarmError, match="^wait_timeout is 0, but must be 1 or more: the seconds to wait for the test tasks"):
+        run(manager, wait_timeout=0)
+    assert manager.made == []
+
+
 def test_a_task_without_a_place_is_given_up_early(clock, run):
     result = run(FakeManager(clock, lambda node_id: ("pending", None, "")))
     assert states(result) == [("n1", "failed"), ("n2", "failed")]
