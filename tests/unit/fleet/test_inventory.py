@@ -137,7 +137,7 @@ def test_hosts_are_listed_by_group():
 
 def test_only_hosts_with_work_need_the_lease():
     assert to_change(hosts_in(STEPS)) == ["fresh", "drift", "left"]
-    assert to_change(action._checked(STEPS)) == []
+    assert to_change(action._check_mode_groups(STEPS)) == []
 
 
 def test_a_step_sets_the_settings_that_tasks_read():
@@ -155,15 +155,15 @@ def test_a_step_sets_the_settings_that_tasks_read():
 
 
 def test_check_mode_searches_packages_and_fails_if_a_host_cannot_continue():
-    groups = action._checked(STEPS)
+    groups = action._check_mode_groups(STEPS)
     assert groups == {FETCH: ["fresh"], END: ["stranger", "left"]}
-    assert action._checked({name: STEPS[name] for name in ("done", "drift", "busy", "gone")}) == {}
-    assert action._checked({"last": step_with(groups=[END], remains="the swarm would end")}) == {END: ["last"]}
+    assert action._check_mode_groups({name: STEPS[name] for name in ("done", "drift", "busy", "gone")}) == {}
+    assert action._check_mode_groups({"last": step_with(groups=[END], remains="the swarm would end")}) == {END: ["last"]}
 
 
 def test_check_mode_fails_a_host_without_docker_and_no_other():
     fleet = [host("a", restart_required=True), host("b", node_id=None, missing=["engine"]), Host("c", True, False, dict(assessed("n3"), failed=True))]
-    assert action._checked(plan(fleet, swarm(member(bound="a")))) == {END: ["b"]}
+    assert action._check_mode_groups(plan(fleet, swarm(member(bound="a")))) == {END: ["b"]}
 
 
 def test_evicted_tasks_by_node():
