@@ -27,6 +27,7 @@ from .._program.unit import Unit, has_gpus
 CODE = Code("_manager/two_processes.py")
 _LINKS = {PAUSE: "metrics", JOBS: "logs"}  # link of each part to the directory that it writes to
 _SETTINGS = {PAUSE: "swarm_member_metrics_directory", JOBS: "gpu_job_log_directory"}  # the user's setting for that directory
+_SOCKET_SETTING = "swarm_member_docker_socket"
 _PRIVATE = ("tmp", "var/tmp")  # the service has its own ones, which are empty when it starts and removed when it stops
 _NOTE = "To remove its parts, set\n# swarm_member_react: false, and run fleet.gpu_swarm.prune_jobs -e timer=false"
 _DESCRIPTION = "Pauses nodes of this Docker swarm with faults of their GPUs, writes metrics and removes finished jobs"
@@ -66,7 +67,7 @@ class ManagerService:
                     self.remove(part)
             else:
                 require_own_python()
-                self._require_shared(part, settings[DIRECTORIES[part]])
+                self._require_usable(part, settings[DIRECTORIES[part]])
                 changed = not self.is_current(part, settings)
                 if changed and not check_mode:
                     self.install(part, settings)
@@ -146,13 +147,25 @@ class ManagerService:
                 "then nothing pauses a node between two runs." % (UNIT, failure, UNIT)
             )
 
-    def _require_shared(self, part: str, directory: str) -> None:
-        """Raise GpuSwarmError if the service cannot see this directory."""
-        private = [os.path.realpath(os.path.join(self._machine.root, path)) for path in _PRIVATE]
-        if directory and any(os.path.commonpath([os.path.realpath(directory), path]) == path for path in private):
+    def _require_usable(self, part: str, directory: str) -> None:
+        """Raise GpuSwarmError if systemd's limits would keep the service from this directory of the part, or from dockerd's socket."""
+        self._require_shared(_SOCKET_SETTING, self._socket)
+        if not directory:
+            return
+        self._require_shared(_SETTINGS[part], directory)
+        # If the home is writable, systemd drops the links in it, and the other directory stays read-only.
+        if _is_below(self._home, directory) or _is_below(directory, self._home):
+            raise GpuSwarmError(
+                "%s is %s, but %s is the service's own directory. The two must not contain each other. Set another directory, and run this again. "
+                "Nothing was changed." % (_SETTINGS[part], directory, self._home)
+            )
+
+    def _require_shared(self, setting: str, path: str) -> None:
+        """Raise GpuSwarmError if the service cannot see this path."""
+        if any(_is_below(path, os.path.join(self._machine.root, private)) for private in _PRIVATE):
             raise GpuSwarmError(
                 "%s is %s, but the service gpu-swarm-manager has a private /tmp and /var/tmp, which are removed when it stops. Set another "
-                "directory, and run this again. Nothing was changed." % (_SETTINGS[part], directory)
+                "path, and run this again. Nothing was changed." % (setting, path)
             )
 
     def _service(self, settings: Mapping[str, Any]) -> Service:
@@ -182,3 +195,9 @@ def _import_service() -> object:
 
 def _directory(settings: Mapping[str, Any], part: str) -> str:
     return (settings.get(part) or {}).get(DIRECTORIES[part]) or ""
+
+
+def _is_below(path: str, directory: str) -> bool:
+    """Return whether this path is the directory, or in it. Links are followed."""
+    directory = os.path.realpath(directory)
+    return os.path.commonpath([os.path.realpath(path), directory]) == directory

@@ -17,7 +17,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.parts import CODE, ManagerService
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.manager_state import JOBS, PAUSE, UNIT, manager_state
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.manager_state import DIRECTORIES, JOBS, PAUSE, UNIT, manager_state
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import code
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import installer as program
 
@@ -275,6 +275,27 @@ def test_a_directory_that_the_service_cannot_see_is_refused_and_nothing_is_chang
     for check_mode in (True, False):
         with pytest.raises(GpuSwarmError, match=rf"{setting} is {path}, but .* Nothing was changed"):
             part.it.converge(name, part.settings, check_mode)
+    assert (machine.commands, machine.files()) == ([], ["link"])
+
+
+def test_a_socket_that_the_service_cannot_see_is_refused_and_nothing_is_changed(machine):
+    path = machine.root / "tmp/docker.sock"
+    it = ManagerService(str(machine.state), str(path), program.Machine(machine.run, os.replace, str(machine.root)))
+    with pytest.raises(GpuSwarmError, match=f"swarm_member_docker_socket is {path}, but .* Nothing was changed"):
+        it.converge(PAUSE, SETTINGS, False)
+    assert (machine.commands, machine.files()) == ([], [])
+
+
+@pytest.mark.parametrize(("name", "setting"), [(PAUSE, "swarm_member_metrics_directory"), (JOBS, "gpu_job_log_directory")])
+@pytest.mark.parametrize("folder", ["", "state", "link", "state/manager", "state/manager/logs"])
+def test_a_directory_around_or_in_that_of_the_service_is_refused_and_nothing_is_changed(machine, name, setting, folder):
+    """systemd drops the link to the other directory if the directory of that link is writable. And the service's own directory is removed with it."""
+    (machine.root / "link").symlink_to("state")
+    path = machine.root / folder
+    part = machine.part(name, **{DIRECTORIES[name]: str(path)})
+    refusal = f"{setting} is {path}, but {machine.state}/manager is the service's own directory. .* Nothing was changed"
+    with pytest.raises(GpuSwarmError, match=refusal):
+        part.it.converge(name, part.settings, False)
     assert (machine.commands, machine.files()) == ([], ["link"])
 
 
