@@ -17,14 +17,14 @@ options:
     type: dict
     version_added: 0.3.0
   always:
-    description: Whether runs that change nothing also record their O(outcomes). It is recorded with them.
+    description: Whether runs that change nothing also record their O(outcomes). This option is recorded with the outcomes.
     type: bool
     default: false
     version_added: 0.3.0
   isolation:
     description:
-      - The new content of the label C(gpu-swarm.isolation) of the swarm, which describes the guards of its GPUs. It is written in the same update, if
-        this run has the lease, or if nobody has it after the release. See C(docs/operate/isolation.md).
+      - The new content of the label C(gpu-swarm.isolation) of the swarm, which describes the guards of its GPUs. The update that releases
+        the lease writes it, unless another run has the lease. See C(docs/operate/isolation.md).
       - Suboptions that are not set stay as they are. If every level is V(off), the label is removed.
     type: dict
     version_added: 0.3.0
@@ -42,8 +42,8 @@ options:
         elements: str
       found:
         description:
-          - By service, what V(reserved) would hide or refuse, as the guards counted it. C(docs/operate/isolation.md) explains the C(names). C(last)
-            is the time of the last count, in seconds since 1970. At the level V(audit) it is added to earlier counts.
+          - What the guards counted that V(reserved) would hide or refuse, by service. C(docs/operate/isolation.md) explains the C(names). C(last)
+            is the time of the last count, in seconds since 1970. At the level V(audit), these counts are added to earlier counts.
           - A service without C(names) no longer exists, so its entry is removed.
           - Empty if nothing was counted.
         type: dict

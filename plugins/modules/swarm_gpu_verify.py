@@ -51,7 +51,7 @@ options:
     description:
       - How many free GPUs of each resource kind to reserve on a node, or V(all). If fewer are free, it reserves these.
       - Each slot is tested by its own task. Tasks for slots of one kind are replicas of one service.
-      - V(auto) means one GPU of each kind, and all free slots, at most 64 of each kind on a node.
+      - V(auto) means one GPU of each kind of whole GPUs, and for each kind of slots (shares of a card) all free ones, at most 64 on a node.
     type: str
     default: auto
   image:
@@ -137,9 +137,10 @@ checks:
       type: str
     probe:
       description:
-        - What is tested. V(allocated) is a task that must see the GPUs that are allocated to it and no others, V(memory) one that reserves memory and
-          must see the cards of that kind, V(unreserved) one that sets variables for all GPUs and reserves none, V(beside) one that sets them beside
-          its reservation.
+        - V(allocated) - the task must see the GPUs that are allocated to it, and no others.
+        - V(memory) - the task reserves memory, and must see the cards of that kind.
+        - V(unreserved) - the task reserves no GPU, and sets variables that request all GPUs.
+        - V(beside) - the task reserves a GPU, and sets variables that request all GPUs.
       type: str
       version_added: 0.3.0
     level:

@@ -46,8 +46,8 @@ def depths(names: Sequence[str], edges: Iterable[Edge]) -> dict[str, int]:
 class Rows:
     """The rows from top to bottom, with points (``(edge, row)``) where an edge crosses a row.
 
-    ``side`` keeps the boxes of one side to the left of those of the next. ``chains`` are the points of each edge, from its start to its
-    end.
+    ``side`` orders boxes from left to right: a box with a lower number stays further left. ``chains`` are the points of each edge, from its
+    start to its end.
     """
 
     rows: list[list[object]] = field(default_factory=list)

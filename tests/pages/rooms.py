@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rooms of plugins/ in their order, and the imports of each."""
+"""The rooms, which are the packages of plugins/, from top to bottom, and what each imports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROOMS = (
     Room("plugin_utils/_calls", CONTROLLER, "how modules run", "how modules are called: arguments, libraries, which manager, time limits"),
     Room("plugin_utils/_answers", CONTROLLER, "checked answers", "what a node answered, checked before it is used: its form, its labels, its CPU"),
     Room("plugin_utils/_bundle", CONTROLLER, "archives", "collections as archives, for a fleet without the internet"),
-    Room("plugin_utils/_stack", CONTROLLER, "Compose to stack", "a Compose file as the stack file that a swarm takes; the file of a job"),
+    Room("plugin_utils/_stack", CONTROLLER, "Compose to stack", "translates a Compose file into the stack file that a swarm takes; reads job files"),
     Room("plugin_utils/_classes", CONTROLLER, "classes of nodes", "which nodes x-gpu of a service means, and which image a node runs best"),
     Room("plugin_utils/_settings", CONTROLLER, "declared, checked", "the settings of playbooks and roles: declared once, checked before a change"),
     Room("module_utils/_manager", MANAGER, "between two runs", "the service on a manager: pauses nodes with faults, writes metrics, removes jobs"),
@@ -47,7 +47,7 @@ ROOMS = (
     Room("module_utils/_verify", MANAGER, "probe services", "which GPUs a test covers, its test services, and whether each task saw its own GPUs"),
     Room("module_utils/_node_spec", MANAGER, "labels, availability", "labels, availability and role of nodes, in one versioned update for each node"),
     Room("module_utils/_metrics", MANAGER, "for Prometheus", "the ledger as metrics, and the file that node_exporter reads"),
-    Room("module_utils/_deployment", MANAGER, "a stack's place", "a stack on its swarm: its conflicts, whether it fits, how far it is"),
+    Room("module_utils/_deployment", MANAGER, "a stack's place", "a stack on its swarm: conflicts, whether it fits, how far its deployment is"),
     Room("module_utils/_ledger", MANAGER, "who has what", "the ledger: which task has which GPU, what is free, and what needs attention"),
     Room("module_utils/_placement", MANAGER, "where tasks fit", "where swarm's scheduler would place a task, and why it is pending"),
     Room("module_utils/_tasks", MANAGER, "tasks, services", "what tasks and services reserve and hold, and whether a task may move"),
@@ -83,7 +83,7 @@ def files(room: Room) -> list[Path]:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Return all imports of a file as dotted names. Those of the collection begin below plugins/."""
+    """Return all imports of a file as dotted names. The names of imports from the collection begin below plugins/."""
     package = path.relative_to(PLUGINS).parent.parts
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):

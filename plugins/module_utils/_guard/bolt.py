@@ -26,7 +26,7 @@ _PAGE = struct.Struct("<QHHI")  # id, flags, elements, further pages
 _META = struct.Struct("<IIIIQQQQQQ")  # magic, version, page size, flags, root, sequence, free list, pages, transaction, checksum
 _BRANCH_ELEMENT = struct.Struct("<IIQ")  # start of the key, length of the key, page
 _LEAF_ELEMENT = struct.Struct("<IIII")  # flags, start of the key, length of the key, length of the value
-_HEADER = struct.Struct("<QQ")  # of a bucket: its root page, or 0 if its only page follows; a sequence
+_HEADER = struct.Struct("<QQ")  # of a bucket: its root page (0: the page follows the header), sequence
 _SIZES = (4096, 16384, 65536, 8192, 32768, 1024, 2048)  # possible page sizes, the usual ones first
 _MAX_DEPTH = 64
 _MAX_PAGES = 1 << 14  # pages in a row
@@ -106,7 +106,7 @@ def _page(handle: int, meta: _Meta, number: int) -> bytes:
         raise BoltError("page %d is beyond the end of the file" % number)
     page, dummy_flags, dummy_count, more = _PAGE.unpack(os.pread(handle, _PAGE.size, offset))
     if page != number or more > _MAX_PAGES:
-        raise BoltError("page %d has another number or is too long" % number)
+        raise BoltError("page %d carries a different page number, or is too long" % number)
     return os.pread(handle, (more + 1) * meta.page_size, offset)
 
 

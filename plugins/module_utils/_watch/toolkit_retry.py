@@ -30,7 +30,7 @@ def _run(argv: Sequence[str]) -> tuple[int, str, str]:
 
 
 class Toolkit:
-    """The toolkit of one node. ``last_trial`` is for the next run: the digest of the files at the last trial, and its result."""
+    """The toolkit of one node. ``last_trial``, which the next run of the playbook reads, has the digest of the files and the result of a trial."""
 
     def __init__(self, settings: Mapping[str, Any], clock: Clock, run: Run = _run) -> None:
         self._settings = settings
@@ -47,7 +47,7 @@ class Toolkit:
         if self._looked is None or now - self._looked >= EVERY_S:
             before = self.last_trial["problem"]
             self._look(uuids)
-            # A fault counts only after two readings, so the second needs a new trial: a package may be half installed.
+            # While a package is being installed, one trial may fail. So the second of the two readings that make a fault tries again.
             self._looked = None if self.last_trial["problem"] and not before else now
         return self.last_trial["problem"]
 

@@ -27,7 +27,7 @@ def named_value(value: Any, variables: Mapping[str, Any]) -> Any:
 
 
 def role_arguments(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dict[str, Any]:
-    """The arguments that depend on other variables than their own: whether the host has GPUs, and settings of the whole swarm.
+    """Return the arguments that depend on whether the host has GPUs, and on settings of the whole swarm.
 
     The level of the plan (``_gpu_node_level``) overrides the swarm's, even if it is empty.
     """
@@ -43,6 +43,6 @@ def role_arguments(variables: Mapping[str, Any], template: Callable[[Any], Any])
 
 def _is_trusted(value: str) -> bool:
     """Whether Ansible would template this text. It does not template texts from elsewhere, such as from a host."""
-    from ansible.template import is_trusted_as_template  # as of ansible-core 2.19, where this is called
+    from ansible.template import is_trusted_as_template  # exists since ansible-core 2.19; older versions never call this
 
     return is_trusted_as_template(value)

@@ -127,7 +127,7 @@ def check_image(service: str, image: str, machines: Iterable[Machine]) -> tuple[
             f"node.labels.{by_enforcement[True][0][0].prefix}cuda_ge_12_4==true, or set {DISABLED}: '1' in its environment."
         ), []
     return None, [
-        f"{_describe(service, image, by_enforcement[enforced])}; {consequence}. A constraint keeps them off these nodes"
+        f"{_describe(service, image, by_enforcement[enforced])}; {consequence}. To keep these tasks off those nodes, add a constraint"
         for enforced, consequence in NOTES.items()
         if by_enforcement[enforced]
     ]

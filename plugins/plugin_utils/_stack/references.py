@@ -151,6 +151,6 @@ def _refuse_name(what: str, name: str, pattern: re.Pattern[str], max_length: int
     if pattern.fullmatch(name) and len(name) <= max_length:
         return
     raise GpuSwarmError(
-        f"The name of the {what} {name} has {len(name)} characters. Swarm accepts at most {max_length}: {characters}. The first and last must be a "
-        "letter or digit. Use another name."
+        f"The name of the {what} {name} is invalid. It may have at most {max_length} characters and has {len(name)}. It may contain {characters}. "
+        "The first and last must be a letter or digit. Use another name."
     )

@@ -209,11 +209,11 @@ def test_without_a_virtual_address_no_port_is_published_for_the_swarm() -> None:
     [
         ("services: {web.api: {image: i}}", "The name of the service s_web.api "),
         ("services: {web-: {image: i}}", "The name of the service s_web- "),
-        ("services: {%s: {image: i}}" % ("x" * 62), f"The name of the service s_{'x' * 62} has 64 characters"),
+        ("services: {%s: {image: i}}" % ("x" * 62), f"The name of the service s_{'x' * 62} is invalid. It may have at most 63 characters and has 64"),
         ("services: {a: {image: i, networks: [b.c]}}\nnetworks: {b.c: }", "The name of the network s_b.c "),
         ("services: {a: {image: i, networks: [b]}}\nnetworks: {b: {name: b.c}}", "The name of the network b.c "),
         ("services: {a: {image: i, configs: [b]}}\nconfigs: {b: {content: x, name: -b}}", "The name of the config -b "),
-        ("services: {a: {image: i}}\nsecrets: {b: {file: a, name: %s}}" % ("x" * 65), f"The name of the secret {'x' * 65} has 65 characters"),
+        ("services: {a: {image: i}}\nsecrets: {b: {file: a, name: %s}}" % ("x" * 65), f"The name of the secret {'x' * 65} is invalid"),
     ],
     ids=range(7),
 )  # fmt: skip

@@ -172,7 +172,7 @@ def test_all_errors_of_a_file_are_on_a_line_each_and_no_manager_is_read(run: Any
     assert lines[0] == "compose.yml has 5 errors. Nothing was deployed."
     begins = [f"compose.yml: services.{long}.runtime", "compose.yml: services.b.gpus is all", "compose.yml: configs has", "compose.yml: configs.c d"]
     assert [line.startswith(f"- {begin}") for begin, line in zip(begins, lines[1:5], strict=True)] == [True] * 4
-    assert lines[5].startswith(f"- The name of the service s_{long} has 72 characters")
+    assert lines[5].startswith(f"- The name of the service s_{long} is invalid")
     assert (result["failed"], result["answered"], read) == (True, True, [])
 
 

@@ -101,7 +101,7 @@ def test_a_refusing_toolkit_is_an_error_and_another_one_a_note() -> None:
     error, notes = check_image("s_a", "i", [machine("g1", "12.4", True), machine("g2", "12.2"), machine("g3", "11.8"), machine("g4", "12.0", None)])
     assert error is None
     known, unknown = (note.partition(", and ")[2] for note in notes)
-    assert known.startswith("g2, g3 have cuda 12.2; the toolkit there does not check that, so the tasks start but may fail later. A constraint ")
+    assert known.startswith("g2, g3 have cuda 12.2; the toolkit there does not check that, so the tasks start but may fail later. To keep ")
     assert unknown.startswith("g4 has cuda 12.0; it is not known whether the toolkit there checks that, so ")
 
 
