@@ -1,11 +1,11 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The peak of a card's memory while a command runs: python3 peak.py python3 train.py
+"""Report the peak of a card's memory while a command runs: python3 peak.py python3 train.py
 
-Run it on a test machine, without a share and with nothing else on the card. It samples NVML, so that what CUDA takes for itself is in it.
-It needs nvidia-ml-py. A framework that takes the whole card in advance has to be kept from that: PyTorch does not,
-TF_FORCE_GPU_ALLOW_GROWTH=true for TensorFlow, XLA_PYTHON_CLIENT_PREALLOCATE=false for JAX.
+Run it on a test machine, without a share and with nothing else on the card. The values come from NVML, so they include what CUDA takes for itself.
+This program needs nvidia-ml-py. Keep frameworks from taking the whole card in advance: set TF_FORCE_GPU_ALLOW_GROWTH=true for
+TensorFlow and XLA_PYTHON_CLIENT_PREALLOCATE=false for JAX. PyTorch needs no setting.
 """
 
 import subprocess

@@ -8,6 +8,6 @@ import os
 import torch
 
 fraction = os.environ.get("GPU_MEMORY_FRACTION")
-if fraction:  # else the task has a whole GPU
-    # Beyond it, the allocator raises torch.OutOfMemoryError. A process that is started from here sets it for itself.
+if fraction:  # otherwise the task has a whole GPU
+    # Beyond this fraction, the allocator raises torch.OutOfMemoryError. Each child process must set the fraction for itself.
     torch.cuda.set_per_process_memory_fraction(float(fraction))

@@ -7,9 +7,9 @@ import os
 
 import tensorflow as tf
 
-OVERHEAD_MIB = 300  # what CUDA takes beside what TensorFlow allocates: as gpu_node_cuda_overhead_mib
+OVERHEAD_MIB = 300  # what CUDA takes in addition to TensorFlow's own memory; use the value of gpu_node_cuda_overhead_mib
 share = os.environ.get("MAX_CONTAINER_MEMORY")
-if share:  # else the task has a whole GPU
+if share:  # otherwise the task has a whole GPU
     (gpu,) = tf.config.list_physical_devices("GPU")
     limit = tf.config.LogicalDeviceConfiguration(memory_limit=int(share) - OVERHEAD_MIB)
     tf.config.set_logical_device_configuration(gpu, [limit])
