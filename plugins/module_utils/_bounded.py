@@ -4,10 +4,11 @@
 
 """Runs functions (in a child process) and commands with a time limit.
 
-A process that hangs in the kernel, for example in a driver that waits for its card, does not react to any signal, not even SIGKILL. Such a process is
-killed but not waited for. It keeps nothing open that others wait for: no output of the module, no lock of the node.
+A process that hangs in the kernel, for example in a driver that waits for its card, does not react to any signal, not even SIGKILL. This code kills
+such a process and does not wait until the process ends. Such a process has no file open that others wait for, such as the output of the module or the
+lock of the node.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def in_child(work: Callable[[], Any], limit_s: float) -> Any:
         answer = _read_to_end(stream, limit_s)
     if answer is None:
         raise TimeoutError(_describe_end(child, _kill(child)))
-    os.waitpid(child, os.WNOHANG)  # the child is about to end. If it hangs even now, do not wait for it
+    os.waitpid(child, os.WNOHANG)  # the child is about to end. Do not wait for a child that still hangs
     return _decode_answer(answer)
 
 
@@ -68,7 +69,7 @@ def _describe_end(pid: int, ended: bool) -> str:
 
 
 def _run_in_child_and_exit(work: Callable[[], Any], write_end: int) -> NoReturn:
-    """Run ``work`` and end the process. It never returns, so that no exit handler or caller of the parent runs in the child."""
+    """Run ``work`` and end the process. Never return, so that the child runs no exit handler and no further code of the parent."""
     status = 1
     try:
         _close_inherited_files(write_end)
@@ -80,13 +81,16 @@ def _run_in_child_and_exit(work: Callable[[], Any], write_end: int) -> NoReturn:
 
 
 def _close_inherited_files(except_for: int) -> None:
-    """Close all inherited files except one. Otherwise a child that hangs would keep the connection to this host open and the node locked."""
+    """Close all inherited files except one.
+
+    Otherwise a child that hangs would keep the node locked and the connection to this host open.
+    """
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(null, standard)
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != except_for:
-            with contextlib.suppress(OSError):  # the file of this listing itself is closed already
+            with contextlib.suppress(OSError):  # this is the file of the listing itself, which is already closed
                 os.close(int(name))
 
 
@@ -100,7 +104,7 @@ def _outcome_of(work: Callable[[], Any]) -> dict[str, Any]:
 
 
 def _read_to_end(stream: IO[bytes], limit_s: float) -> bytes | None:
-    """Read until the other side closes the pipe. Returns None if that takes too long."""
+    """Read until the other side closes the pipe. Return None after the time limit."""
     parts: list[bytes] = []
     deadline = time.monotonic() + limit_s
     while select.select([stream], [], [], max(0, deadline - time.monotonic()))[0]:
@@ -137,7 +141,7 @@ def _decode_answer(answer: bytes) -> Any:
 
 
 def run(argv: Sequence[str], limit_s: float = COMMAND_LIMIT_S) -> tuple[int, str, str]:
-    """Return ``(rc, stdout, stderr)`` of a command. A missing command is not an error: its rc is 127."""
+    """Return ``(rc, stdout, stderr)`` of a command. If the command is missing, rc is 127 and no error is raised."""
     try:
         # AnsibleModule's run_command has no time limit.
         process = subprocess.Popen(  # pylint: disable=ansible-bad-function

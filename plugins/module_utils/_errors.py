@@ -4,7 +4,7 @@
 
 """The exceptions of this collection. A module's main() turns them into fail_json.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Callable, Sequence
 
 from ._printable import printable
 
-# The reason if Python's parsers raise RecursionError.
+# The message for a RecursionError of Python's parsers.
 TOO_DEEP = "it is nested too deeply"
 
 
@@ -50,7 +50,10 @@ class Errors:
         self.messages: list[str] = []
 
     def collect(self, check: Callable[..., Any], *arguments: Any, instead: Any = None) -> Any:
-        """Return the result of ``check``. If it raises errors, collect them and return the valid part of the input; ``instead`` if there is none."""
+        """Return the result of ``check``.
+
+        If ``check`` raises errors, collect them and return the valid part of the input, or ``instead`` without such a part.
+        """
         try:
             return check(*arguments)
         except GpuSwarmError as problem:
@@ -63,20 +66,20 @@ class Errors:
         self.messages += [message for message in messages if message not in self.messages]
 
     def refuse(self, rest: Any = None) -> None:
-        """Raise the collected errors, if there are any."""
+        """Raise the collected errors. Do nothing without errors."""
         if self.messages:
             raise SeveralErrors(self.messages, rest)
 
 
 def messages_of(problem: GpuSwarmError) -> list[str]:
-    """Return the messages of an error, one or several."""
+    """Return the messages of an error as a list."""
     return problem.messages if isinstance(problem, SeveralErrors) else [problem.message]
 
 
 class ErrorList(GpuSwarmError):
     """All errors of ``what`` as one text, one per line.
 
-    ``nothing`` is the sentence "nothing was changed". It is shown once, in the first line, and not after each error.
+    ``nothing`` is the sentence "nothing was changed". The text has this sentence once, in the first line, and not after each error.
     """
 
     def __init__(self, messages: Sequence[str], what: str, nothing: str, **details: Any) -> None:

@@ -4,7 +4,7 @@
 
 """Reads, writes and restores whole files with content, mode and owner. Symbolic links stay links.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Move = Callable[[str, str], Any]
 # User id and group id.
 Owner = Tuple[int, int]
 
-TEMPORARY = ".gpu-swarm."  # temporary files, which will replace others, begin with this
+TEMPORARY = ".gpu-swarm."  # temporary files, which later replace other files, begin with this prefix
 NEW_FILE_MODE = 0o644
 NEW_DIRECTORY_MODE = 0o755
 _OTHERS_WRITE = 0o022
 
 
 class Snapshot:
-    """The state of one file: its bytes, mode and owner, or that it did not exist."""
+    """The state of one file: its bytes, mode and owner. A missing file has a snapshot too."""
 
     def __init__(self, path: str, data: bytes | None = None, mode: int | None = None, uid: int | None = None, gid: int | None = None) -> None:
         self.path = path
@@ -55,7 +55,7 @@ class Snapshot:
 
     @classmethod
     def take(cls, path: str) -> Snapshot:
-        """Read ``path`` and follow links. A missing file is not an error; other OSErrors are raised."""
+        """Read ``path`` and follow links. A missing file is not an error. Other OSErrors are raised."""
         try:
             with open(path, "rb") as stream:
                 data = stream.read()
@@ -75,7 +75,7 @@ class Snapshot:
 
 
 def read_text(path: str) -> str:
-    """Return the text of a file; "" if it cannot be read."""
+    """Return the text of a file; "" if the file cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return stream.read()
@@ -99,10 +99,10 @@ def naming(path: str) -> Iterator[None]:
 
 
 def write(path: str, data: bytes, move: Move, mode: int | None = None, owner: Owner | None = None) -> None:
-    """Write ``data`` to ``path`` so that a reader sees the old or the new bytes, never a part.
+    """Write ``data`` to ``path`` so that a reader sees the old or the new content, never a part.
 
-    ``move(src, dest)`` is ``module.atomic_move``, which keeps the mode, owner and SELinux context of an existing file. ``mode`` and ``owner`` are
-    for a new file.
+    ``move(src, dest)`` is ``module.atomic_move``. It keeps the mode, owner and SELinux context of an existing file. A new file gets ``mode`` and
+    ``owner``.
     """
     path = os.path.realpath(path)
     folder = os.path.dirname(path)
@@ -124,7 +124,7 @@ def write(path: str, data: bytes, move: Move, mode: int | None = None, owner: Ow
 
 
 def make_directory(path: str, mode: int = NEW_DIRECTORY_MODE) -> None:
-    """Create a directory and its missing parents with this mode, whatever the umask is. Existing directories stay as they are."""
+    """Create a directory and its missing parents with this mode, whatever the umask is. Existing directories are not changed."""
     missing = []
     while not os.path.isdir(path):
         missing.append(path)
@@ -152,7 +152,7 @@ def write_new_file(path: str, data: bytes) -> None:
 
 
 def _create(temporary: str, path: str, mode: int | None, owner: Owner | None) -> None:
-    # Do not use atomic_move: it creates a new file with the umask's mode, so everyone could read it for a moment.
+    # Do not use atomic_move: it creates a new file with the umask's mode, so everyone could read the file for a moment.
     os.chmod(temporary, NEW_FILE_MODE if mode is None else mode)
     if owner is not None and os.geteuid() == 0:
         os.chown(temporary, *owner)
@@ -186,7 +186,7 @@ def remove(path: str) -> None:
 def restore(snapshot: Snapshot, move: Move) -> None:
     """Give the file the content, mode and owner of the snapshot."""
     if Snapshot.take(snapshot.path).to_json() == snapshot.to_json():
-        return  # a write of the same bytes would fail on a full disk
+        return  # the file has these bytes already, and a write would fail on a full disk
     if snapshot.existed:
         write(snapshot.path, snapshot.data, move, snapshot.mode, snapshot.owner)
     else:
@@ -203,7 +203,7 @@ def sync_directory(folder: str) -> None:
 
 
 def read_mapping(path: str) -> dict[str, Any] | None:
-    """Return the mapping in a JSON file; None if the file is missing or contains anything else."""
+    """Return the mapping in a JSON file; None if the file is missing or contains no mapping."""
     try:
         with open(path, encoding="utf-8") as stream:
             content = json.load(stream)
@@ -213,7 +213,7 @@ def read_mapping(path: str) -> dict[str, Any] | None:
 
 
 def replace_link(link: str, target: str) -> None:
-    """Make ``link`` a symbolic link to ``target``. At every moment a reader finds the old link or the new one."""
+    """Make ``link`` a symbolic link to ``target``. At every moment a reader finds the old link or the new link."""
     temporary = "%s.%d" % (link, os.getpid())
     if os.path.lexists(temporary):
         os.unlink(temporary)

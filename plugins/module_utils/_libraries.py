@@ -7,7 +7,7 @@
 A node may have no package index, or a system Python that refuses pip. So the controller sends missing libraries as a zip file in the module's
 arguments (``libraries``). A call that may write installs them, byte-compiled, in ``<state_dir>/lib/current``, where later calls find them.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ LIBRARIES = {"type": "str", "no_log": True}
 
 
 def add_to_path(library_path: str | None = None, state_dir: str = STATE_DIR, first: bool = False) -> None:
-    """Let imports find the libraries, after the node's own ones, or before them if ``first``.
+    """Let imports find the libraries. Imports prefer the node's own libraries, unless ``first`` is true.
 
-    A directory as ``library_path`` is the user's choice and comes before installed libraries. A zip file comes from the controller and is used after
-    them.
+    If ``library_path`` is a directory, the user chose this directory, and imports prefer it to installed libraries. A zip file was sent by the
+    controller, and imports prefer installed libraries to it.
     """
     paths = [library_path, installed_path(state_dir)]
     if library_path and os.path.isfile(library_path):
@@ -49,7 +49,10 @@ def add_to_path(library_path: str | None = None, state_dir: str = STATE_DIR, fir
 
 
 def write_received(text: str | None, directory: str) -> str | None:
-    """Write the libraries that the controller sent to a zip file in ``directory`` and return its path. None if it sent none."""
+    """Write the libraries from the controller to a zip file in ``directory``.
+
+    Return its path, or None if the controller sent no libraries.
+    """
     if not text:
         return None
     path = os.path.join(directory, "gpu_swarm_libraries.zip")
@@ -72,10 +75,10 @@ def is_from_controller(name: str, library_path: str | None) -> bool:
 
 
 def install(zip_path: str, state_dir: str = STATE_DIR) -> bool:
-    """Install the content of ``zip_path`` on the node. Return whether that changed anything.
+    """Install the content of ``zip_path`` on the node. Return whether anything changed.
 
-    Installed libraries that are not in the zip file stay. A reader sees the old or the new set, never a mixture: the new set gets its own directory,
-    and renaming a link makes it the current one.
+    Installed libraries that are not in the zip file are kept. A reader sees the old or the new set of libraries, never a mixture: this code writes
+    the new set to a new directory and then replaces the link to the current directory.
     """
     files = _read(zip_path)
     current = installed_path(state_dir)
@@ -134,7 +137,7 @@ def _unpack_over_copy(target: str, current: str, files: Mapping[str, bytes]) -> 
 
 
 def _digest(directory: str) -> str:
-    """Return a digest of the names and contents of the sources. Compiled files do not count: they depend on the version of Python."""
+    """Return a digest of the names and contents of the sources. Compiled files are not included, because they depend on the version of Python."""
     digest = hashlib.sha256()
     for root, folders, names in os.walk(directory):
         folders[:] = sorted(folder for folder in folders if folder != "__pycache__")

@@ -4,8 +4,8 @@
 
 """Masks credentials in texts that are shown (pure), such as the password of a proxy in daemon.json, a unit or an error of dockerd.
 
-If in doubt, it masks. It must never be used for text that is written to a file.
-Private to this collection: no stability is promised to others.
+Text that may be a credential is masked too. Never use this code for text that is written to a configuration file.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Container, Iterable, Iterator
 MASK = "***"
 SHORTEST = 6  # mask_values() ignores shorter values
 
-# JSON and systemd may escape a character: \/ \" \u002f \x40. If the text is quoted again, it has more backslashes.
+# JSON and systemd may escape a character: \/ \" \u002f \x40. If the text is quoted again, the text has more backslashes.
 _SLASH = r"(?:\\*/|\\+u002[fF]|\\+x2[fF])"
 _AT = r"(?:@|\\+u0040|\\+x40)"
 _COLON = r"(?::|\\+u003[aA]|\\+x3[aA])"
@@ -26,7 +26,7 @@ _CHAR = r"(?:\\+[^\s\\]|[^\s\"<>\\])"
 # In a URL, the last @ before the path ends the credentials, because a password may contain an @. A user without a password may be a token.
 _AUTHORITY = rf"(?:(?!{_SLASH})(?![?#]){_CHAR})"
 _URL = rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*{_COLON}{_SLASH}{_SLASH})(?P<who>{_AUTHORITY}+)(?={_AT})"
-# A password with a slash, ? or # makes the URL invalid, but is still secret. Digits before a slash are a port.
+# A password with a slash, ? or # makes the URL invalid, but the password is still secret. Digits before a slash are a port.
 _BROKEN = (
     rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*{_COLON}{_SLASH}{_SLASH})"
     rf"(?P<who>(?:(?!{_COLON}|{_AT}){_AUTHORITY})*{_COLON}(?!\d+{_SLASH})(?:(?!{_COLON}{_SLASH}{_SLASH}){_CHAR})+)(?={_AT})"
@@ -63,7 +63,7 @@ def mask_data(value: Any, unmasked_keys: Container[str] = ()) -> Any:
 
 
 def mask_value_in_key(text: str) -> str:
-    """Return a key without a value that was written into it by mistake: ``NAME=value`` becomes ``NAME=***``."""
+    """Return a key with its value masked, if somebody wrote a value into the key by mistake: ``NAME=value`` becomes ``NAME=***``."""
     match = _KEY_WITH_VALUE.match(text)
     return match.group() + MASK if match else text
 
@@ -92,7 +92,7 @@ def mask_values(text: str, values: Iterable[str], names: Iterable[str] = ()) -> 
 
 
 def _spans(text: str, part: str) -> Iterator[tuple[int, int]]:
-    """Yield the begin and end of each occurrence of the part."""
+    """Yield the start and end of each occurrence of the part."""
     begin = text.find(part)
     while begin >= 0:
         yield begin, begin + len(part)

@@ -5,8 +5,8 @@
 """Reads the keys in an OpenPGP key file (pure). Nodes do not need gpg for that: a fingerprint is only a hash.
 
 RFC 4880 and RFC 9580, sections 4.2 (packets), 5.5.4 or 12.2 (fingerprints) and 6 (armor). Programs differ in the armor that they accept. Sequoia
-(sqv, rpm-sequoia) accepts a block that is indented or quoted with "> ", or has no empty line; gpg sees no key there. So this code refuses every file
-that another program could read differently. Private to this collection: no stability is promised to others.
+(sqv, rpm-sequoia) accepts a block that is indented or quoted with "> ", or has no empty line. gpg sees no key in such a block. So this code refuses
+every file that another program could read differently. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ._errors import GpuSwarmError
 from ._openpgp_subkeys import has_signature_of
 
 SIGNATURE, PUBLIC_KEY, TRUST, SUBKEY = 2, 6, 12, 14
-OTHERS = (SIGNATURE, TRUST, 13, SUBKEY, 17)  # 13 is a user id, 17 a user attribute
+OTHERS = (SIGNATURE, TRUST, 13, SUBKEY, 17)  # 13 is the tag of a user id, 17 of a user attribute
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
-# The headers of the RFCs. A program that needs no empty line could read any other line as part of the key.
+# The headers that the RFCs define. A program that needs no empty line could read any other line as part of the key.
 HEADER = re.compile(r"(?:Version|Comment|Hash|Charset|MessageID): [ -~\ufffd]*\Z")
 CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}\Z")
 NO_KEY = "it is not an OpenPGP public key: %s"
@@ -36,7 +36,7 @@ class Keys(NamedTuple):
 
     blocks: list[bytes]  # the packets of each block
     armored: bool
-    fingerprints: list[str]  # in upper case. Subkeys are not listed: their key has signed them
+    fingerprints: list[str]  # in upper case. Subkeys are not listed, because their key has signed them
 
 
 def parse_keys(data: bytes) -> Keys:
@@ -74,7 +74,7 @@ def encode_keys(keys: Keys, armored: bool) -> bytes:
 
 
 def normalize_fingerprint(fingerprint: str) -> str | None:
-    """Return a fingerprint in upper case, without blanks and colons; None if it is invalid."""
+    """Return a fingerprint in upper case, without blanks and colons; None if the fingerprint is invalid."""
     plain = re.sub(r"[\s:]", "", fingerprint).upper()
     plain = plain[2:] if plain.startswith("0X") else plain
     return plain if re.match(r"(?:[0-9A-F]{40}|[0-9A-F]{64})\Z", plain) else None
@@ -113,12 +113,12 @@ def _decode_block(body: list[str]) -> bytes:
         lines.pop()
     try:
         return base64.b64decode("".join(lines), validate=True)
-    except ValueError as problem:  # also for text that is not ASCII
+    except ValueError as problem:  # this error is also raised for text that is not ASCII
         raise GpuSwarmError(NO_KEY % "it contains something other than base64") from problem
 
 
 def _add_armor(block: bytes) -> str:
-    """Return the block as gpg writes it. It has a checksum, because old releases of rpm need one."""
+    """Return the block in the form that gpg writes. The block has a checksum, because old releases of rpm need a checksum."""
     text = base64.b64encode(block).decode("ascii")
     lines = [text[at : at + 64] for at in range(0, len(text), 64)]
     checksum = base64.b64encode(struct.pack(">L", _crc24(block))[1:]).decode("ascii")
@@ -154,7 +154,7 @@ def _packets(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _parse_new_header(data: bytes, at: int) -> tuple[int, int, int]:
-    """Return tag, length and begin of a body, in the format since RFC 2440."""
+    """Return the tag, the length and the start of a body. The header has the format of RFC 2440 and newer."""
     tag, first = data[at] & 0x3F, data[at + 1]
     if first < 192:
         return tag, first, at + 2
@@ -166,7 +166,7 @@ def _parse_new_header(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _parse_old_header(data: bytes, at: int) -> tuple[int, int, int]:
-    """Return tag, length and begin of a body, in the old format, which gpg still writes."""
+    """Return the tag, the length and the start of a body. The header has the old format, which gpg still writes."""
     tag, size = (data[at] & 0x3C) >> 2, data[at] & 0x03
     if size == 3:
         raise GpuSwarmError(NO_KEY % "it has a packet without a length")

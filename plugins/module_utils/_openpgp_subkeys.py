@@ -4,9 +4,9 @@
 
 """Checks that a subkey is signed by its key (pure).
 
-A fingerprint covers only the key. A subkey that an attacker added has no signature of the key (RFC 4880 and RFC 9580, 5.2.4: type 0x18), but not
-every program checks that (CVE-2021-3521: rpm did not). This code checks RSA and Ed25519 signatures. It refuses subkeys of any other type of key.
-Private to this collection: no stability is promised to others.
+A fingerprint covers only the key. A subkey that an attacker added has no signature of the key (RFC 4880 and RFC 9580, 5.2.4: type 0x18). Not every
+program checks the signature (CVE-2021-3521: rpm did not). This code checks RSA and Ed25519 signatures. It refuses subkeys of any other type of key.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import NamedTuple, Sequence
 
 _BINDING = 0x18
 _RSA, _EDDSA = (1, 3), 22
-_LONGEST_MODULUS, _LONGEST_EXPONENT = 16384, 64  # bits. Larger numbers would take the node too long
-_MOST = 16  # signatures of one subkey
-# By the numbers of RFC 9580, 9.5, each with its RSA prefix (RFC 8017, 9.2).
+_LONGEST_MODULUS, _LONGEST_EXPONENT = 16384, 64  # bits. A calculation with larger numbers would take too long
+_MOST = 16  # the most signatures of one subkey
+# The hash functions by their numbers in RFC 9580, 9.5, each with its RSA prefix (RFC 8017, 9.2).
 _HASHES = {
     2: ("sha1", "3021300906052b0e03021a05000414"),
     8: ("sha256", "3031300d060960864801650304020105000420"),
@@ -40,7 +40,7 @@ class _Signature(NamedTuple):
 
 
 def has_signature_of(key: bytes, subkey: bytes, signatures: Sequence[bytes]) -> bool:
-    """Return whether ``key`` signature one of the signatures after ``subkey``. Both are bodies of packets."""
+    """Return whether ``key`` made one of the signatures after ``subkey``. Both arguments are bodies of packets."""
     return any(_is_valid(key, subkey, signature) for signature in signatures[:_MOST])
 
 
@@ -61,7 +61,7 @@ def _parse_signature(packet: bytes) -> _Signature | None:
     if packet[0] != 4 or packet[1] != _BINDING:
         return None
     end = 6 + struct.unpack_from(">H", packet, 4)[0]
-    rest = end + 2 + struct.unpack_from(">H", packet, end)[0] + 2  # after the unsigned part and the first two bytes of the digest
+    rest = end + 2 + struct.unpack_from(">H", packet, end)[0] + 2  # skip the unsigned part and the first two bytes of the digest
     return _Signature(packet[2], packet[3], packet[:end], packet[rest:])
 
 
@@ -98,7 +98,7 @@ def _verify_rsa(public: bytes, signature: _Signature, digest: bytes) -> bool:
 _P = 2**255 - 19
 _ORDER = 2**252 + 27742317777372353535851937790883648493
 _D = -121665 * pow(121666, _P - 2, _P) % _P
-_Point = tuple  # x, y, z and x*y, each times z
+_Point = tuple  # x, y, z and x*y, each multiplied by z
 
 
 def _verify_eddsa(public: bytes, numbers: bytes, digest: bytes) -> bool:

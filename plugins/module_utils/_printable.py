@@ -6,30 +6,30 @@
 
 Characters that move the cursor, hide text or change its direction are shown as escapes, such as ``\\x1b[2K`` or ``\\u202e``. Otherwise a name that a
 node reports could imitate other lines of the run. A second call changes nothing.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
 
 from typing import Sequence
 
-NAMED = 5  # names that shortened() shows
+NAMED = 5  # how many names shortened() shows
 
 
 def printable(text: str) -> str:
-    """Return the text as character line, with escapes for unprintable characters and line breaks."""
+    """Return the text as one line, with escapes for unprintable characters and line breaks."""
     return text if text.isprintable() else "".join(character if character.isprintable() else _escape(character) for character in text)
 
 
 def printable_lines(text: str) -> str:
-    """Return the text with escapes for unprintable characters. Line breaks and tabs stay."""
+    """Return the text with escapes for unprintable characters. Line breaks and tabs are kept."""
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() or character in "\n\t" else _escape(character) for character in text)
 
 
 def shortened(names: Sequence[str], separator: str = ", ") -> str:
-    """Return the first names of a list, and how many more there are."""
+    """Return a text with the first names of a list, and the number of further names."""
     more = ["and %d more" % (len(names) - NAMED)] if len(names) > NAMED else []
     return separator.join(list(names[:NAMED]) + more)
 

@@ -4,7 +4,7 @@
 
 """Writes a file of state as a whole. Imports little, because the guard loads it before each container starts.
 
-Such a file may be lost in a power cut. For files that must survive one, see _files. Private to this collection: no stability is promised to others.
+A power cut may lose such a file. For files that must survive a power cut, see _files. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,19 +21,22 @@ _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def new_path(path: str) -> str:
-    """Return the name under which a new file is written before it replaces the one at ``path``. Readers of the folder skip hidden files."""
+    """Return the name of the new file that later replaces the file at ``path``.
+
+    The name is hidden, because readers of the folder skip hidden files.
+    """
     folder, name = os.path.split(path)
     return os.path.join(folder, ".%s.new" % name)
 
 
 def replace_json(path: str, document: Any, mode: int = 0o666) -> None:
-    """Write a document so that a reader sees the old file or the new one, never a part. Raises OSError; the old file then stays.
+    """Write a document so that a reader sees the old file or the new file, never a part. Raises OSError. After an error the old file still exists.
 
     A link at ``path`` is replaced, not followed. The umask limits ``mode``.
     """
     new = new_path(path)
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(new)  # left by a process that was killed
+        os.unlink(new)  # a killed process left this file behind
     try:
         with open(os.open(new, _FLAGS, mode), "w", encoding="utf-8") as stream:
             json.dump(document, stream)

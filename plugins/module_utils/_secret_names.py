@@ -4,7 +4,7 @@
 
 """Finds values that may be secret, by their names or their form (pure): in a Compose file and in a job.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SECRET = re.compile(
 )
 # Settings of language models, which are not secret.
 _NO_SECRET = re.compile(r"(?i)tokeni[sz]\w*|(?:max|min|num|new|total|batched|context|completion|prompt)[_-]?tokens?")
-# Forms with a name: NAME=value, "name": value, name: value; and an option with its value.
+# Forms with a name: NAME=value, "name": value, name: value, and an option with its value.
 _ASSIGNED = re.compile(r"""(?<![\w./-])(?P<name>[A-Za-z][\w./-]*)(?:\\*["'])?(?:\s*=\s*|\s*:\s+|(?<=["']):\s*)(?=\S)""")
 _OPTION = re.compile(r"(?<![\w./-])(?P<name>--?[A-Za-z][\w.-]*)(?:=|\s+(?!-))(?=\S)")
 _HEADER = re.compile(r"(?i)(?<![\w-])(?:(?:proxy-)?authorization|cookie|x-[\w-]*(?:key|token|secret|auth)[\w-]*):\s*\S")
@@ -29,7 +29,7 @@ _LOGIN = re.compile(
 )
 _FORMS = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY|(?i:\b(?:bearer|basic)\s+[\w.~+/=-]{12,})"
-    r"|\bhooks\.slack\.com/services/\w|/api/webhooks/\d+/\w|\bbot\d{6,}:[\w-]{12,}"  # of Slack, Discord and Telegram
+    r"|\bhooks\.slack\.com/services/\w|/api/webhooks/\d+/\w|\bbot\d{6,}:[\w-]{12,}"  # webhooks of Slack, Discord and Telegram
     r"|\b(?:sk-|hf_|gh[opsru]_|github_pat_|glpat-|nvapi-|xox[abeprs]-)[\w-]{12,}|\bAKIA[0-9A-Z]{12,}|\beyJ[\w-]{8,}\.[\w-]+\."
 )
 
@@ -46,7 +46,7 @@ def has_secret(text: str) -> bool:
 
 
 def is_secret_word(words: Sequence[object], place: int) -> bool:
-    """Return whether this word of a command may be secret: the value of an option or header with such a name, or part of a login."""
+    """Return whether this word of a command may be secret: the value of an option or header with a secret name, or part of a login."""
     text, before = str(words[place]), str(words[place - 1]) if place else ""
     is_option = before.startswith("-") and "=" not in before and not text.startswith("-")
     is_beside = (is_option or before.endswith(":")) and is_name_of_secret(before.rstrip(":"))

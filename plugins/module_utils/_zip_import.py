@@ -4,14 +4,15 @@
 
 """Makes a module start and end faster. A module imports this file first.
 
-Files in the archive that Ansible sends are compiled once, or not at all if the node has the compiled code of an earlier run. Python's ``zipimporter``
-compiles a file to find its name (``get_filename``), compiles it again to run it (``get_code``; CPython, Lib/zipimport.py), and saves neither. Without
-this file, a run without changes took 1.4 times the nodes' CPU. A node with the watcher has the compiled code of all files that the watcher imports
-too. Ansible imports its own files before a module begins, so they are not affected.
+With this importer, Python compiles each file in Ansible's archive only once. If the node has the compiled code of an earlier run, Python does not
+compile the file. Python's ``zipimporter`` compiles a file to find its name (``get_filename``) and compiles the file again to run it (``get_code``;
+CPython, Lib/zipimport.py). It does not save the result. Without this importer, a run without changes took 1.4 times the nodes' CPU. A node with the
+watcher also has the compiled code of all files that the watcher imports. Ansible imports its own files before a module begins, so they are not
+affected.
 
-A module's process makes many objects and needs most of them to its end. So Python searches for garbage less often, and not again when the process
-ends (``gc.freeze``; CPython, Python/pylifecycle.c). That saves a tenth of the nodes' CPU.
-Private to this collection: no stability is promised to others.
+A module's process makes many objects and needs most of them to its end. So this code makes Python search for garbage less often, and not at the
+end of the process (``gc.freeze``; CPython, Python/pylifecycle.c). This saves a tenth of the nodes' CPU.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from types import CodeType, ModuleType
 # The code of the watcher. Only root can write it.
 HOME = "/var/lib/gpu-swarm/health/current/gpu_swarm"
 _PREFIX = __name__.rpartition(".")[0] + "."
-# New objects until Python searches for garbage. Python's default is 700.
+# How many new objects Python creates before it searches for garbage. Python's default is 700.
 MANY_OBJECTS = 50_000
 _compiled: dict[str, CodeType] = {}
 
@@ -46,7 +47,7 @@ class Importer(zipimport.zipimporter):
         path = _saved_path(fullname)
         code = _saved_code(fullname, path) if path and _has_content(path, self.get_data(self.get_filename(fullname))) else None
         code = code or super().get_code(fullname)
-        _compiled[fullname] = code  # even if it was saved: the same file may belong to a new version of the code
+        _compiled[fullname] = code  # save it again even if it was saved, because the same file may belong to a new version of the code
         return code
 
     # Before Python 3.10, zipimporter has neither method and does not call get_code.
@@ -59,7 +60,7 @@ class Importer(zipimport.zipimporter):
 
 class _SavedLoader(importlib.machinery.SourceFileLoader):
     def set_data(self, path: str, data: object, *, _mode: int = 0) -> None:
-        """Write nothing: a run with --check leaves no trace."""
+        """Write nothing, because a run with --check must not write files."""
 
 
 def _saved_code(fullname: str, path: str) -> CodeType | None:
@@ -83,7 +84,7 @@ def _has_content(path: str, source: bytes) -> bool:
 
 
 def save_compiled(home: str) -> None:
-    """Write the code that this process has compiled beside the same files in ``home``, as Python does when it imports them (PEP 552)."""
+    """Write the code that this process has compiled next to the same files in ``home``. Python does the same when it imports a file (PEP 552)."""
     for fullname, code in _compiled.items():
         path = _saved_path(fullname, home)
         if path is None or not os.path.isfile(path):
@@ -92,7 +93,7 @@ def save_compiled(home: str) -> None:
         os.makedirs(os.path.dirname(target), 0o755, exist_ok=True)
         status = os.stat(path)
         header = b"".join(number.to_bytes(4, "little") for number in (0, int(status.st_mtime) & 0xFFFFFFFF, status.st_size & 0xFFFFFFFF))
-        # Python fails if such a file is cut short, so it is replaced as a whole.
+        # Python fails if a compiled file is cut short, so write a new file and replace the old file.
         new = "%s.%d" % (target, os.getpid())
         with open(new, "wb", opener=lambda name, flags: os.open(name, flags, 0o644)) as stream:
             stream.write(importlib.util.MAGIC_NUMBER + header + marshal.dumps(code))

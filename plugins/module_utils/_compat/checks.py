@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds the known issues of a node, from its versions and its advertised resources (pure).
+"""Finds the known issues of a node from the versions of the node's components and from its advertised resources (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ NO_CONTAINER = "toolkit-starts-no-container"
 class Facts(NamedTuple):
     """What the checks need to know about a node.
 
-    Versions are as the components report them, None for a missing component. ``gpus``: a GPU is advertised. ``values``: the values of config.toml, in
-    the form of runtime_config; ``file``: its path. ``integrated``: all GPUs are those of a Jetson. ``toolkit_problem``: why the toolkit gives no
-    container its GPU, "" if it does.
+    Versions have the form that the components report. The version of a missing component is None. ``gpus``: the node advertises a GPU. ``values``:
+    the values of config.toml, in the form of runtime_config. ``file``: the path of config.toml. ``integrated``: all GPUs are those of a Jetson.
+    ``toolkit_problem``: why containers do not get their GPU from the toolkit; "" if they do.
     """
 
     engine: str | None = None
@@ -64,7 +64,7 @@ _CONDITIONS: dict[str, Callable[[Facts], Any]] = {
     "discrete": lambda facts: bool(facts.discrete_kinds),
     "memory": lambda facts: bool(facts.memory_kinds),
     "finished_jobs": lambda facts: facts.finished_jobs,
-    # A list of two kinds differs from the built-in default, so it stays active.
+    # This collection keeps the active line of two kinds, because the line differs from the toolkit's default.
     "only_kind_gpu": lambda facts: [kind.upper() for kind in facts.gpu_kinds] == ["GPU"],
     "replaced_mode": lambda facts: facts.gpu_kinds and runtime_config.is_replaced(*_mode_arguments(facts)),
     "other_mode": lambda facts: facts.gpu_kinds and runtime_config.ignores_swarm_resource(*_mode_arguments(facts)),
@@ -90,7 +90,7 @@ def _mode(facts: Facts) -> str | None:
 
 
 def check(facts: Facts, accepted: Collection[str] = ()) -> list[Finding]:
-    """Return the findings in the order of the table. A refusal whose id is accepted becomes a warning."""
+    """Return the findings in the order of the table. If the user has accepted the id of a refusal, the refusal becomes a warning."""
     check_accepted(accepted)
     return [_finding(trap, facts, accepted) for trap in TRAPS if trap.when and _applies(trap, facts)]
 
@@ -117,7 +117,7 @@ def affects(trap_id: str, version: str | None) -> bool:
 
 
 def parse_version(text: str | None) -> Version | None:
-    """Return the three numbers of ``20.10.24+dfsg1``, ``23.0.2-ce`` or ``1.20.0``; None for any other text."""
+    """Return the three numbers of a version such as ``20.10.24+dfsg1``, ``23.0.2-ce`` or ``1.20.0``; None for any other text."""
     match = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", text or "")
     return tuple(int(part or 0) for part in match.groups()) if match else None
 

@@ -4,9 +4,9 @@
 
 """The known issues with GPUs on Docker Swarm that :mod:`.checks` looks for.
 
-Each module carries this file to the nodes. So issues that no code checks are only in tests/pages/known_traps.py, from which
-docs/fix/known-issues.md is generated.
-Private to this collection: no stability is promised to others.
+Ansible sends this file to the nodes with each module. So issues that no code checks are only in tests/pages/known_traps.py. The page
+docs/fix/known-issues.md is generated from both files.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Version = Tuple[int, ...]  # major, minor, patch
 class Trap(NamedTuple):
     """One known issue.
 
-    ``component`` is engine, leader or toolkit. ``affected`` names its versions as text. ``versions`` are the same for code: the first affected
-    version and the first fixed one (None: any). ``when`` names the condition in checks.py that must hold too. Issues without ``when`` are found by
-    other code. ``proof`` is a test (path::name) or ``cited``.
+    ``component`` is engine, leader or toolkit. ``affected`` names the affected versions of the component as text. ``versions`` are the first affected
+    version and the first fixed version (None: any), for use in code. ``when`` names the condition in checks.py that must hold too. Other code finds
+    issues without ``when``. ``proof`` is a test (path::name) or ``cited``.
     """
 
     id: str

@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds settings in config.toml of the NVIDIA Container Toolkit that keep a task from its GPUs, or show it GPUs of other tasks (pure).
+"""Finds settings in config.toml of the NVIDIA Container Toolkit that hide a task's own GPUs from the task, or show GPUs of other tasks to the task
+(pure).
 
-tests/pages/toolkit_keys.py lists the decision about each key; docs/fix/known-issues.md shows that list as a table. ``values`` are the values of the
-file by dotted names: a text, a bool, a tuple of texts, or None for any other type. A check returns the bad setting as text, or "".
-Private to this collection: no stability is promised to others.
+tests/pages/toolkit_keys.py lists the decision about each key; docs/fix/known-issues.md shows that list as a table. ``values`` maps
+dotted names to the values in the file: a text, a bool, a tuple of texts, or None for any other type. A check returns the bad setting as text, or "".
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any, Mapping, Sequence, Tuple
 Version = Tuple[int, ...]
 
 AUTO, LEGACY, CSV, CDI, JIT_CDI = "auto", "legacy", "csv", "cdi", "jit-cdi"
-# Since FIRST_JIT_CDI, auto means jit-cdi. Since FIRST_FOR_SWARM, all modes read swarm-resource; before, only the hook of the legacy mode does.
+# Since FIRST_JIT_CDI, auto means jit-cdi. Since FIRST_FOR_SWARM, all modes read swarm-resource. In earlier versions only the legacy mode's hook reads
+# it.
 FIRST_JIT_CDI, FIRST_FOR_SWARM = (1, 18, 0), (1, 19, 0)
 # Since this version, NVIDIA's tools refuse a file whose ldconfig is a program inside the container.
 _FIRST_HOST_LDCONFIG = (1, 17, 3)
@@ -55,7 +57,7 @@ _NEEDED_HOOKS = ("all", "create-symlinks", "update-ldcache")
 
 
 def mode_of(values: Mapping[str, Any], version: Version | None, integrated: bool) -> str | None:
-    """Return the mode of the runtime, None if it is unknown. ``integrated``: all GPUs are those of a Jetson, where auto means csv."""
+    """Return the mode of the runtime, or None if the mode is unknown. ``integrated``: all GPUs are those of a Jetson. On a Jetson, auto means csv."""
     mode = values.get(MODE, AUTO)
     if mode != AUTO:
         return mode
@@ -84,7 +86,7 @@ def refused_by_nvidia(values: Mapping[str, Any], version: Version | None) -> str
 
 
 def ignores_swarm_resource(values: Mapping[str, Any], version: Version | None, integrated: bool) -> str:
-    """Return the mode if it does not read swarm-resource and must not be replaced: a mode that the user chose, or auto on a Jetson."""
+    """Return the mode if this mode does not read swarm-resource and must not be replaced: a mode that the user chose, or auto on a Jetson."""
     mode = mode_of(values, version, integrated)
     unknown_yet = mode == JIT_CDI and version is not None and version < FIRST_JIT_CDI
     if mode not in (CSV, CDI) and not unknown_yet:
@@ -108,7 +110,7 @@ def without_cgroups(values: Mapping[str, Any], mode: str | None) -> str:
 
 
 def without_capabilities(values: Mapping[str, Any], mode: str | None) -> str:
-    """Return the setting if the hook of the legacy mode fails with it, or omits CUDA or NVML."""
+    """Return the setting if the setting makes the hook of the legacy mode fail, or omit CUDA or NVML."""
     capabilities = values.get(CAPABILITIES, "all")
     if mode != LEGACY or capabilities == "all" or not isinstance(capabilities, str):
         return ""
@@ -123,7 +125,7 @@ def without_hooks(values: Mapping[str, Any], mode: str | None) -> str:
 
 
 def setting_text(name: str, values: Mapping[str, Any]) -> str:
-    """Return the setting as it is written in the file."""
+    """Return the setting as the file contains it."""
     table, dot, key = name.rpartition(".")
     value = values[name]
     text = str(value).lower() if isinstance(value, bool) else '"%s"' % value

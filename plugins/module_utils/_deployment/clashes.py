@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds conflicts between a stack and its swarm because of which a manager would refuse the stack (pure).
+"""Finds conflicts between a stack and its swarm that would make a manager refuse the stack (pure).
 
 The rules are those of checkPortConflicts, UpdateService and CreateService in swarmkit's manager/controlapi/service.go, and of UpdateConfig and
-UpdateSecret beside it.
-Private to this collection: no stability is promised to others.
+UpdateSecret in the same directory.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from .._swarm.owned_labels import CONTENT
 from .stack import NAMESPACE, of_stack
 
 INGRESS = "ingress"
-# The first release whose 'docker stack deploy' knows jobs.
+# The first release with a 'docker stack deploy' that supports jobs.
 JOBS_SINCE = (23, 0, 0)
-# Network drivers of every engine.
+# The network drivers that every engine has.
 BUILT_IN = ("", "overlay")
 PortKey = Tuple[int, str]
 
 
 class Wanted(NamedTuple):
     """A stack to deploy. ``services`` are specifications of the API. ``networks`` are the networks that the stack creates, by name, each with
-    ``driver`` and ``subnets``. ``attached`` are the names of external networks. ``contents``: by ``configs`` or ``secrets``, then by name, the
-    digests of contents with a fixed name."""
+    ``driver`` and ``subnets``. ``attached`` are the names of external networks. ``contents`` has the digests
+    of all configs and secrets with a fixed name, by ``configs`` or ``secrets``, then by name."""
 
     stack: str
     services: Sequence[Mapping[str, Any]]
@@ -55,7 +55,7 @@ class Existing(NamedTuple):
 
 
 def clashes(wanted: Wanted, existing: Existing) -> list[str]:
-    """Return the text of each conflict, with its remedy; [] if there is none."""
+    """Return the text of each conflict, with its remedy; [] without conflicts."""
     checks = (unsupported_jobs, changed_modes, taken_ports, ingress_conflicts, missing_drivers, taken_subnets, changed_contents)
     return [text for check in checks for text in check(wanted, existing)]
 
@@ -100,7 +100,7 @@ def changed_modes(wanted: Wanted, existing: Existing) -> Iterator[str]:
 
 
 def _compose_mode(mode: str) -> str:
-    """Return a mode of the API as a Compose file writes it."""
+    """Return the name that a Compose file uses for a mode of the API."""
     return {"ReplicatedJob": "replicated-job", "GlobalJob": "global-job"}.get(mode, mode.lower())
 
 
@@ -108,7 +108,7 @@ def taken_ports(wanted: Wanted, existing: Existing) -> Iterator[str]:
     """Yield a text for each published port that another service already has.
 
     Only one service can publish a port for the whole swarm. Several services may publish the same host port, on different nodes. Docker updates the
-    services of a stack in any order. So if a port moves from one service to another, it may still be taken.
+    services of a stack in any order. So if a port moves from one service to another, the first service may still publish the port.
     """
     names = {service["Name"] for service in wanted.services}
     own = {service["ID"] for service in of_stack(wanted.stack, existing.services)}
@@ -152,7 +152,7 @@ def _ports(endpoint: Mapping[str, Any] | None) -> Iterator[tuple[PortKey, str]]:
 
 
 def ingress_conflicts(wanted: Wanted, existing: Existing) -> Iterator[str]:
-    """Yield a text for each attempt to join the ingress network, and one if a published port needs this network and it does not exist."""
+    """Yield a text for each attempt to join the ingress network, and a text if a published port needs this network and the network does not exist."""
     ingress_networks = [network for network in existing.networks if network.get("Ingress")]
     names = {network[key] for network in ingress_networks for key in ("Name", "Id") if network.get(key)}
     for name in sorted(names.intersection(wanted.attached)):
@@ -193,9 +193,9 @@ def _driver_names(plugin: Mapping[str, Any]) -> Iterator[str]:
 
 
 def taken_subnets(wanted: Wanted, existing: Existing) -> Iterator[str]:
-    """Yield a text for each new subnet that overlaps with another one.
+    """Yield a text for each new subnet that overlaps with another subnet.
 
-    Docker creates such a network, but swarm never allocates it, so its tasks stay in the state new.
+    Docker creates such a network, but swarm never allocates the network, so tasks in this network stay in the state new.
     """
     taken = [
         (subnet, network["Name"])
@@ -251,7 +251,7 @@ def changed_contents(wanted: Wanted, existing: Existing) -> Iterator[str]:
 
 
 def _digest(spec: Mapping[str, Any], unknown: str) -> str:
-    """Return the digest of an existing config or secret, or ``unknown``."""
+    """Return the digest of an existing config or secret; ``unknown`` if no digest is known."""
     if spec.get("Data"):
         return hashlib.sha256(base64.b64decode(spec["Data"])).hexdigest()
     return str((spec.get("Labels") or {}).get(CONTENT) or unknown)

@@ -6,7 +6,7 @@
 
 Swarm places the services of a stack in any order, spreads their tasks, and moves no task to make room. So there are three answers for a service: it
 fits in any order, it fits unless other services of the stack take its room, or it does not fit.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from .._tasks.tasks import is_global, is_job_service, reservations
 from .stack import of_stack
 
 NEW = "new-"
-# The room on a node for tasks whose number no resource limits.
+# The room on a node for tasks that need no limited resource.
 ANY_NUMBER = 1000
 
 
 class Part(NamedTuple):
-    """A service of the stack, and its explanation without the other services that would be new."""
+    """A service of the stack, and its explanation for a swarm without the other new services of the stack."""
 
     service: Mapping[str, Any]
     demand: Demand
     alone: Mapping[str, Any]  # in the form of swarm_explain
-    overlap: Overlap | None = None  # its old tasks that run on until new ones do
+    overlap: Overlap | None = None  # its old tasks that run until the new tasks run
 
     @property
     def name(self) -> str:
@@ -47,11 +47,11 @@ class Part(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The number of tasks that it needs room for."""
+        """Return the number of tasks that need room."""
         return len(self.alone["feasible"]) if is_global(self.service) else self.alone["needed"]
 
     def room_on(self, node_id: str) -> int:
-        """Return the largest number of its tasks on this node."""
+        """Return the largest number of the service's tasks that fit on this node."""
         room = self.alone["rooms"].get(node_id, 0)
         return min(self.number if room is None else room, 1 if is_global(self.service) else ANY_NUMBER)
 
@@ -63,8 +63,9 @@ Order = Callable[[Sequence[Part]], Sequence[Part]]
 def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, prefix: str, prune: bool = False) -> dict[str, Any]:
     """Return the ledger without the tasks that this deployment replaces, and with explanations of the stack's services that consider each other.
 
-    A service keeps its tasks if its needs do not change, or if it is missing in ``specs`` and is not pruned. Resources of the stack's other
-    tasks count as free, because swarm ends an old task before it starts the new one. ``order: start-first`` is the exception (see ``start_first``).
+    A service keeps its tasks if its needs do not change, or if the service is missing in ``specs`` and is not pruned. The resources of all other
+    tasks of the stack are free, because swarm ends an old task before it starts the new task. ``order: start-first`` is the exception (see
+    ``start_first``).
     """
     specs = list(specs)
     own = {service["Spec"]["Name"]: service for service in of_stack(stack, listed.services)}
@@ -95,20 +96,20 @@ def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, pr
 
 
 def _wanted(service: Mapping[str, Any] | None, spec: Mapping[str, Any], is_updated: bool) -> Mapping[str, Any]:
-    """Return the service after the deployment. If it keeps its tasks, it keeps its id; otherwise it gets a new id."""
+    """Return the service after the deployment. A service that keeps its tasks keeps its id. Any other service gets a new id."""
     if service is not None and is_updated:
         return start_first.updated_service(service, spec, NEW + spec["Name"])
     return _kept(service, spec) or {"ID": NEW + spec["Name"], "Spec": spec}
 
 
 def _starts_first(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> bool:
-    """Return whether the deployment replaces the service's tasks, and starts new ones before the old ones end."""
+    """Return whether the deployment replaces the service's tasks and starts the new tasks before the old tasks end."""
     is_updated = service is not None and start_first.starts_first(service, spec) and list(service["Spec"]["Mode"]) == list(spec["Mode"])
     return is_updated and (start_first.is_replaced(spec) or not _needs_the_same(service, spec))
 
 
 def _kept(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the service with its new number of tasks, if it keeps the existing ones; otherwise None. Any update runs a job again."""
+    """Return the service with its new number of tasks, or None if the service does not keep its existing tasks. Any update runs a job again."""
     if service is None or is_job_service(service) or list(service["Spec"]["Mode"]) != list(spec["Mode"]):
         return None
     if (size_of(service).wanted or 0) > (size_of({"Spec": spec}).wanted or 0):
@@ -124,7 +125,7 @@ def _needs_the_same(service: Mapping[str, Any], spec: Mapping[str, Any]) -> bool
 def _part(
     service: Mapping[str, Any], explanation: Mapping[str, Any], former: Mapping[str, Any] | None, free: Listed, prefix: str
 ) -> Part:
-    """Return the service as a part of the stack. ``former`` is the existing service, if it is updated with order start-first; otherwise None."""
+    """Return the service as a part of the stack. ``former`` is the existing service, or None if the update does not use order start-first."""
     part = Part(service, demand_of(service), explanation)
     old = start_first.slots_by_node(free.tasks, former["ID"]) if former else {}
     if former and is_global(service) and old:
@@ -140,7 +141,7 @@ def _part(
 
 
 def _explain_overlap(part: Part, explanation: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the explanation of the part with the room that its update needs meanwhile."""
+    """Return the explanation of the part, with the room that is needed while the update runs."""
     overlap = part.overlap
     if overlap is None:
         needs_nothing = not explanation["needed"] and not is_global(part.service)
@@ -152,7 +153,7 @@ def _explain_overlap(part: Part, explanation: Mapping[str, Any]) -> Mapping[str,
 
 
 def _together(parts: Sequence[Part], free: Listed, prefix: str) -> list[dict[str, Any]]:
-    """Return the explanations for the first order in which all parts fit. If there is none, those for the order that begins with the largest part."""
+    """Return the explanations for the first order in which all parts fit. If no order fits, use the order that begins with the largest part."""
     first: list[dict[str, Any]] = []
     for order, packed in ((_largest_first, False), (_scarcest_first, True), (_largest_first, True)):
         explained = _place_in_order(order(parts), free, prefix, packed)
@@ -169,12 +170,12 @@ def _largest_first(parts: Sequence[Part]) -> Sequence[Part]:
 
 
 def _scarcest_first(parts: Sequence[Part]) -> Sequence[Part]:
-    """Return the parts in order of their spare room, the least first."""
+    """Return the parts sorted by their spare room, the part with the least spare room first."""
     return sorted(parts, key=lambda part: (inf if part.alone["room"] is None else part.alone["room"] - part.number, part.name))
 
 
 def _place_in_order(parts: Sequence[Part], free: Listed, prefix: str, packed: bool) -> list[dict[str, Any]]:
-    """Place one part after the other, and return their explanations. ``packed``: choose nodes that leave room for later parts."""
+    """Place the parts one after the other, and return their explanations. ``packed``: choose nodes that leave room for later parts."""
     # Services that keep their tasks are present from the beginning.
     explained, tasks, services = [], list(free.tasks), [*free.services, *(part.service for part in parts if not part.is_new)]
     for number, part in enumerate(parts):
@@ -192,14 +193,17 @@ def _place_in_order(parts: Sequence[Part], free: Listed, prefix: str, packed: bo
 
 
 def _spread_nodes(explanation: Mapping[str, Any]) -> list[str]:
-    """Return the nodes for its tasks in the order in which swarm spreads them. Each node appears as often as it has room."""
+    """Return the nodes for the part's tasks in the order in which swarm spreads the tasks. Each node is listed once for each task that fits."""
     rooms = {node_id: _number(explanation["rooms"][node_id]) for node_id in explanation["feasible"]}
     rounds = max(rooms.values(), default=0)
     return [node_id for turn in range(min(rounds, explanation["needed"] + 1)) for node_id, room in rooms.items() if turn < room]
 
 
 def _pack_nodes(explanation: Mapping[str, Any], others: Sequence[Part]) -> list[str]:
-    """Return the nodes for its tasks in an order that leaves room for others: first the nodes that the fewest others can use, then the smallest."""
+    """Return the nodes for the part's tasks in an order that leaves room for other parts.
+
+    The nodes that the fewest other parts can use are first. Among equal nodes, the smallest node is first.
+    """
     rooms = {node_id: _number(explanation["rooms"][node_id]) for node_id in explanation["feasible"]}
     by_use = sorted(rooms, key=lambda node_id: (sum(bool(other.room_on(node_id)) for other in others), rooms[node_id]))
     return [node_id for node_id in by_use for _turn in range(min(rooms[node_id], explanation["needed"]))]
@@ -230,7 +234,7 @@ def _free(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _take(free: dict[str, Any], kind: str, amount: int) -> Any:
-    """Remove resources of a kind from ``free``, and return them as names or as a number. A reservation of 0 of a named kind takes all."""
+    """Remove resources of a kind from ``free``, and return these resources as names or as a number. A reservation of 0 of a named kind takes all."""
     if not isinstance(free[kind], list):
         return amount
     number = amount or len(free[kind])
@@ -261,12 +265,12 @@ def _task(service: Mapping[str, Any], slot: int, node_id: str, resources: Mappin
 
 
 def rivals(part: Part, parts: Iterable[Part]) -> list[str]:
-    """Return the other services of the stack that may take so much room that this one does not fit; [] if it fits wherever they are."""
+    """Return the other services of the stack that may take so much room that this service does not fit; [] if the service always fits."""
     if not part.number or part.alone["room"] is None:
         return []
     others = {other.name: other for other in parts if other.name != part.name}
     displaced = {name: _displaced(part, other) for name, other in others.items()}
-    if is_global(part.service):  # it needs room on each node
+    if is_global(part.service):  # the service needs room on each node
         sums = [part.room_on(node_id) - sum(by_node.get(node_id, 0) for by_node in displaced.values()) for node_id in part.alone["feasible"]]
         enough = all(room > 0 for room in sums)
     else:

@@ -4,7 +4,7 @@
 
 """Reads a deployed stack from the swarm's objects (pure): its services, their progress, and names that are taken.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def tasks_of(stack: str, tasks: Iterable[Mapping[str, Any]]) -> list[Mapping[str
 
 
 def taken(stack: str, names: Iterable[str], services: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return which of these names are taken by services outside this stack."""
+    """Return the names in this list that services outside this stack have taken."""
     own = {service["ID"] for service in of_stack(stack, services)}
     wanted = set(names)
     return sorted(service["Spec"]["Name"] for service in services if service["Spec"]["Name"] in wanted and service["ID"] not in own)
 
 
 def networks_taken(stack: str, names: Iterable[str], networks: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return which of these names are taken by networks outside this stack. A local network of this machine also blocks a name."""
+    """Return the names in this list that networks outside this stack have taken. A local network of this machine also blocks a name."""
     others = {network["Name"] for network in networks if (network.get("Labels") or {}).get(NAMESPACE) != stack}
     return sorted(others.intersection(names))
 
@@ -64,7 +64,7 @@ def with_labels(nodes: Sequence[Mapping[str, Any]], labels: Mapping[str, Mapping
 
 
 def progress(services: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the progress of each service. It is ``done`` if all its tasks of the current specification run or have completed."""
+    """Return the progress of each service. A service is ``done`` if all its tasks of the current specification run or have completed."""
     by_service: dict[str, list[Mapping[str, Any]]] = {}
     for task in tasks:
         by_service.setdefault(task.get("ServiceID") or "", []).append(task)
@@ -103,7 +103,7 @@ def _progress(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) ->
         "failed": _failure_reason(last["Status"]) if last else "",
         "failures": len(failed),
         "ended": sorted(task["ID"] for task in failed),
-        # With any specification, so that a new deployment is not blamed for old failures.
+        # These tasks may have any specification, so that a new deployment is not blamed for old failures.
         "past": sorted(task["ID"] for task in tasks if task["Status"]["State"] in failed_states),
         "over": (
             _is_over(current, live, failed_states, is_job or runs_once)
@@ -127,14 +127,14 @@ def _failure_reason(status: Mapping[str, Any]) -> str:
 
 
 def _digest(spec: Mapping[str, Any]) -> str:
-    """Return a digest of the specification. It shows an update even if the tasks look the same, as after a change of ports."""
+    """Return a digest of the specification. The digest shows an update even if the tasks look the same, for example after a change of ports."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True).encode("utf-8")).hexdigest()[:16]
 
 
 def _is_current(task_spec: Mapping[str, Any], service_spec: Mapping[str, Any]) -> bool:
     """Return whether a task has its service's newest specification. The API does not show a task's version, so compare the specifications.
 
-    Placement does not count. If a node meets new constraints, swarm keeps its tasks, which keep the former constraints (IsTaskDirty in swarmkit's
-    manager/orchestrator/task.go).
+    The comparison ignores placement. If a node meets new constraints, swarm keeps the tasks on that node, and these tasks keep the former constraints
+    (IsTaskDirty in swarmkit's manager/orchestrator/task.go).
     """
     return all((task_spec.get(key) or {}) == (service_spec.get(key) or {}) for key in ("ContainerSpec", "Resources"))

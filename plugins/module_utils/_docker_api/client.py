@@ -5,7 +5,7 @@
 """The client of the Docker API: JSON over HTTP, with Python's standard library only.
 
 All code of this collection uses it, for the daemon of a node and for a manager. It contains no endpoints: callers pass the path.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class _Request(NamedTuple):
 class Client:
     """Sends requests to one daemon.
 
-    ``version`` is the API version in each path. AUTO is the newest version that the daemon supports, read once: an older version may not show
-    all fields of a specification, and writing it back would delete them. With None, paths have no version, and the daemon uses its newest one.
-    That is for a daemon that may be upgraded meanwhile.
+    ``version`` is the API version in each path. With AUTO the client asks the daemon once for the newest version that the daemon supports. An older
+    version may not show all fields of a specification, and a write would delete the missing fields. With None, paths have no version, and the daemon
+    uses its newest version. Use None for a daemon that may be upgraded meanwhile.
     """
 
     def __init__(self, address: str, tls: Tls | None = None, timeout: float = 60, version: str | None = AUTO) -> None:
@@ -55,7 +55,7 @@ class Client:
         self._idle: list[http.client.HTTPConnection] = []
 
     def get(self, path: str, filters: Mapping[str, Any] | None = None) -> Any:
-        """Send GET and return the data of the answer. ``filters`` are those of the API: a list of values by name."""
+        """Send GET and return the data of the answer. ``filters`` are filters of the API: a list of values by name."""
         return self.call("GET", filtered(path, filters)).data
 
     def call(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, timeout: float | None = None) -> Answer:
@@ -91,7 +91,7 @@ class Client:
     def _read_newest_version(self) -> str:
         response, _content = self._exchange(_Request("GET", "/_ping"), self._timeout)
         version = response.headers.get("Api-Version")
-        if not version:  # a proxy dropped it. /version is slower: dockerd runs two programs to answer it
+        if not version:  # a proxy dropped the header. /version is slower, because dockerd runs two programs to answer
             request = _Request("GET", "/version")
             version = (_json(request, self._exchange(request, self._timeout)[1]) or {}).get("ApiVersion")
         if not version:
@@ -129,7 +129,7 @@ class Client:
         return self._way.open(timeout=timeout)
 
     def _reuse_or_close(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> None:
-        """Keep a connection over the network for the next request, because a new one costs several round trips. Close a local one."""
+        """Keep a network connection for the next request, because a new connection costs several round trips. Close a local connection."""
         if self._way.is_local or response.will_close or connection.sock is None:
             connection.close()
         else:
@@ -178,7 +178,7 @@ def _json(request: _Request, content: bytes) -> Any:
 
 
 def _reason(response: http.client.HTTPResponse, content: bytes) -> str:
-    """Return why a daemon refuses a request: the message in its answer, or any other text there, such as a proxy's HTML page."""
+    """Return why a daemon refuses a request: the message in the answer, or any other text in the answer, such as a proxy's HTML page."""
     text = content.decode("utf-8", "replace")
     try:
         message = str(json.loads(text)["message"] or "")

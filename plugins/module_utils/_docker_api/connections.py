@@ -4,7 +4,7 @@
 
 """The way to a Docker daemon: its Unix socket, or TCP with or without TLS, through a proxy if the environment names one.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NETWORK = ("tcp", "http", "https")
 
 
 class Tls(NamedTuple):
-    """Files and what they are used for. Without ``ca_path``, the system's certificate authorities are trusted."""
+    """The options of a connection with TLS. Without ``ca_path``, the system's certificate authorities are trusted."""
 
     verify: bool = True
     ca_path: str | None = None
@@ -33,7 +33,7 @@ class Tls(NamedTuple):
 
 
 class Way(NamedTuple):
-    """``open(timeout)`` returns a new connection. Each request needs ``base`` in front of its path, and ``headers``."""
+    """``open(timeout)`` returns a new connection. Each request needs ``headers``, and ``base`` in front of its path."""
 
     open: Callable[..., http.client.HTTPConnection]
     base: str = ""
@@ -55,7 +55,7 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Address(NamedTuple):
-    """``scheme`` is unix, tcp, http, https, or an unknown one. ``place`` is the path of a socket, or the text after ``://``."""
+    """``scheme`` is unix, tcp, http, https, or an unknown scheme. ``place`` is the path of a socket, or the text after ``://``."""
 
     scheme: str
     place: str
@@ -80,7 +80,7 @@ def parse_address(text: str) -> Address:
 def find_way(address: str, tls: Tls | None = None) -> Way:
     """Return how to reach the daemon at ``address``: unix://PATH or tcp://HOST:PORT, also written as http:// and https://. Raises Unanswered.
 
-    An https:// address without ``tls`` has its certificate verified.
+    For an https:// address without ``tls``, the certificate of the server is verified.
     """
     parsed = parse_address(address)
     if parsed.is_local:
@@ -101,7 +101,7 @@ def _split_place(address: str, place: str) -> tuple[str, int, str]:
 
 
 def _split_url(text: str) -> SplitResult | None:
-    """Return the parts of a URL; None if its host or port is invalid."""
+    """Return the parts of a URL; None if the host or port is invalid."""
     try:
         parts = urlsplit(text)
         return None if parts.port == 0 or re.search(r"[\x00-\x20\x7f]", text) else parts
@@ -112,7 +112,8 @@ def _split_url(text: str) -> SplitResult | None:
 def _tls_context(tls: Tls) -> ssl.SSLContext:
     """Return the TLS context.
 
-    It does not come from ssl.create_default_context(): since Python 3.13 that refuses authorities that Docker accepts, for example without key usage.
+    Do not use ssl.create_default_context(). Since Python 3.13 its contexts refuse authorities that Docker accepts, for example authorities without
+    key usage.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = tls.verify
@@ -123,7 +124,7 @@ def _tls_context(tls: Tls) -> ssl.SSLContext:
         elif tls.verify:
             context.load_default_certs()
         if tls.client_cert:
-            context.load_cert_chain(tls.client_cert, tls.client_key, password="")  # otherwise OpenSSL would prompt for one
+            context.load_cert_chain(tls.client_cert, tls.client_key, password="")  # otherwise OpenSSL would prompt for a password
     except (OSError, ValueError) as problem:
         files = ", ".join(file for file in (tls.ca_path, tls.client_cert, tls.client_key) if file)
         raise Unanswered("the TLS files %s cannot be used (%s)" % (files, problem), problem) from problem
@@ -158,7 +159,10 @@ class _Proxy(NamedTuple):
 
 
 def _find_proxy(scheme: str, host: str, port: int) -> _Proxy | None:
-    """Return the proxy that the environment names, or None. As for the docker command: HTTPS_PROXY with TLS, otherwise HTTP_PROXY, and NO_PROXY."""
+    """Return the proxy that the environment names, or None.
+
+    The variables are the same as for the docker command: HTTPS_PROXY with TLS, otherwise HTTP_PROXY. NO_PROXY lists exceptions.
+    """
     from urllib.request import getproxies_environment  # slow to import, and not needed for a Unix socket
 
     proxies: Mapping[str, str] = getproxies_environment()
@@ -203,7 +207,7 @@ def _is_exempt(host: str, port: int, no_proxy: str) -> bool:
 
 
 def _without_port(entry: str, port: int) -> str:
-    """Return an entry of NO_PROXY without this port, in case it ends with it: NAME:PORT or [ADDRESS]:PORT."""
+    """Return an entry of NO_PROXY without this port. Entries with a port have the form NAME:PORT or [ADDRESS]:PORT."""
     host, colon, own = entry.rpartition(":")
     is_port = colon and own == str(port) and (":" not in host or host.endswith("]"))
     return (host if is_port else entry).strip("[]")

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The login of this machine to a registry: read from where the docker command stores it, and sent in a header of the API (X-Registry-Auth).
+"""Reads the login of this machine to a registry and returns the API header with this login (X-Registry-Auth).
 
-Reads config.json in DOCKER_CONFIG or ~/.docker: credHelpers, credsStore, auths. Private to this collection: no stability is promised to others.
+The docker command stores logins in config.json in DOCKER_CONFIG or ~/.docker, under credHelpers, credsStore and auths. Private to this collection: no
+stability is promised to others.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from .problems import LoginUnreadable
 
 HEADER = "X-Registry-Auth"
 DOCKER_HUB = "docker.io"
-# Under this key docker login stores it.
+# 'docker login' stores the login for Docker Hub under this key.
 DOCKER_HUB_URL = "https://index.docker.io/v1/"
 # This user means that the secret is an identity token.
 TOKEN_USER = "<token>"
 LIMIT_S = 60
-NO_LOGIN = "credentials not found"  # a helper's error if it has no login
+NO_LOGIN = "credentials not found"  # the error of a credential helper that has no login
 
 
 def login_header(login: Mapping[str, Any] | None) -> dict[str, str]:
-    """Return the header with this login; no header if ``login`` is None."""
+    """Return the headers of a request with this login; empty if ``login`` is None."""
     if login is None:
         return {}
     return {HEADER: base64.urlsafe_b64encode(json.dumps(login).encode("utf-8")).decode("ascii")}
@@ -52,7 +53,7 @@ def read_login(image: str, environ: Mapping[str, str] | None = None) -> dict[str
 
 
 def _read(path: str) -> Mapping[str, Any]:
-    """Return the content of config.json; empty if it cannot be read. If a login is missing, the registry reports that."""
+    """Return the content of config.json; empty if the file cannot be read. If a login is missing, the registry reports the missing login."""
     try:
         with open(path, encoding="utf-8") as stream:
             return _mapping(json.load(stream))

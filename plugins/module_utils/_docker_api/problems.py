@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Why a call of the Docker API failed. No message contains a password or a token.
+"""The exceptions of calls to the Docker API. No message contains a password or a token.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -39,4 +39,4 @@ class Unanswered(ApiError):
 
 
 class LoginUnreadable(ApiError):
-    """This machine has a login to the registry, but it cannot be read."""
+    """This machine has a login to the registry, but the login cannot be read."""

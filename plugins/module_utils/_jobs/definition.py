@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Turns a user's definition of a job into services: one, or one for each set of parameters of an array (pure).
+"""Turns a user's definition of a job into services: one service, or one service for each set of parameters of an array (pure).
 
-A job's digest covers what the job does, not how often it is retried or how long a run waits for it. It is computed from the user's definition,
-because another release of this collection may write the service differently.
-Private to this collection: no stability is promised to others.
+A job's digest covers what the job does. The digest ignores how often the job is retried and how long a run waits for the job. The digest is computed
+from the user's definition, because another release of this collection may write the service differently.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ JOB, DIGEST, PARAMETERS, RETRIED, REFUSED = "job", "job-digest", "job-parameters
 AVOIDS = "job-avoids"
 # How many times somebody began to remove the job.
 REMOVING = "job-removed"
-OWNER = "gpu-swarm.owner"  # for the tables of status; always with this prefix
+OWNER = "gpu-swarm.owner"  # the status tables read this label, always with this prefix
 NAME_VARIABLE = "GPU_SWARM_JOB"
-MOST_JOBS = 1000  # in an array
+MOST_JOBS = 1000  # only for jobs of an array
 MOST_SHOWN = 200  # characters of the parameters in a label
-LONGEST_S = 1000000000  # Docker counts nanoseconds in 63 bits
+LONGEST_S = 1000000000  # Docker stores nanoseconds in 63 bits
 
-# Docker's rule for names of services is at most 63 characters. This leaves room for the digest.
+# Docker allows at most 63 characters in the name of a service. This limit leaves room for the digest.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,49}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NS = 1000000000
@@ -47,7 +47,7 @@ NOTHING = "Nothing was submitted."
 
 
 class Job(NamedTuple):
-    """A single job, or one entry of an array. ``spec`` is the specification of its service."""
+    """A single job, or one entry of an array. ``spec`` is the specification of the job's service."""
 
     service: str
     digest: str
@@ -166,12 +166,12 @@ def _text(name: str, where: str, key: Any, value: Any) -> str:
 
 
 def _with_tag(image: str) -> str:
-    """Return the image with its tag. Every 'docker service update' adds a missing tag, and that change would run the job again."""
+    """Return the image with its tag. Every 'docker service update' adds a missing tag, and the changed image would run the job again."""
     return image if "@" in image or ":" in image.rpartition("/")[2] else "%s:latest" % image
 
 
 def _argv(name: str, option: str, value: Any) -> list[str]:
-    """Return the command as a list. A text is split into words as a shell would do it, as in a Compose file."""
+    """Return the command as a list. A text is split into words like in a shell or a Compose file."""
     if isinstance(value, list):
         errors = Errors()
         words = [errors.collect(_text, name, option, "entry %d" % number, word) for number, word in enumerate(value, 1)]
@@ -208,7 +208,8 @@ def _job(params: Mapping[str, Any], options: Mapping[str, Any], parameters: dict
         "mounts": options.get("mounts") or [],
         "networks": list(params.get("networks") or []),
         "constraints": options.get("constraints") or [],
-        # This is the user's text. Its meaning depends on the nodes of the fleet, but a change of nodes must not change the digest.
+        # The digest covers the user's text. The meaning of the text depends on the nodes of the fleet, but a change of nodes must not change the
+        # digest.
         "x_gpu": params.get("x_gpu") or {},
         "gpus": params.get("gpus") or 0,
         "kind": params["kind"] if params.get("gpus") else "",
@@ -232,7 +233,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def _digest(content: Mapping[str, Any]) -> str:
-    """Return the digest of all options that are set. So new options of later releases do not change it."""
+    """Return the digest of all options that are set. So new options of later releases do not change the digest."""
     options = {key: value for key, value in content.items() if value}
     return hashlib.sha256(json.dumps(options, sort_keys=True).encode("utf-8")).hexdigest()[:32]
 
@@ -265,7 +266,7 @@ def _reservation(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _container(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
-    # Swarm expands templates in variables, and prints the whole value of one that it cannot expand.
+    # Swarm expands templates in variables. If swarm cannot expand a variable, its error shows the whole value.
     env = {NAME_VARIABLE: name, **{key: literal(value) for key, value in content["env"].items()}}
     if not content["gpus"]:
         env.setdefault("NVIDIA_VISIBLE_DEVICES", "void")  # every CUDA image requests all GPUs
@@ -278,7 +279,7 @@ def _container(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def variable_values(job: Job) -> list[str]:
-    """Return the values of the job's variables. They must not appear in Docker's error messages."""
+    """Return the values of the job's variables. These values must not appear in Docker's error messages."""
     return [item.partition("=")[2] for item in job.spec["TaskTemplate"]["ContainerSpec"]["Env"]]
 
 

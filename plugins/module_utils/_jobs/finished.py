@@ -4,7 +4,7 @@
 
 """Decides whether a job or one-shot service is over, and whether a run removes it (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def seconds(text: str) -> int:
-    """Return the seconds of an age such as 24h."""
+    """Return an age such as 24h in seconds."""
     match = AGE.fullmatch(text.strip().lower())
     if not match:
         raise GpuSwarmError("older_than is %r. Write an age such as 90s, 30m, 24h or 7d. No job was removed." % text)
@@ -32,9 +32,9 @@ def seconds(text: str) -> int:
 
 
 class Verdict(NamedTuple):
-    """Whether a service is over. ``state`` is None if it is not over, or if that is uncertain.
+    """Whether a service is over. ``state`` is None if the service is not over, or if this is uncertain.
 
-    ``text`` is the reason, or how it failed. ``ended`` is when its last task ended.
+    ``text`` is the reason, or how the service failed. ``ended`` is when the last task of the service ended.
     """
 
     state: str | None
@@ -43,7 +43,7 @@ class Verdict(NamedTuple):
 
 
 class TaskSummary(NamedTuple):
-    """The few fields of a task that are needed here. There may be many thousand tasks."""
+    """The few fields of a task that this file needs. A swarm may have many thousand tasks."""
 
     state: str
     slot: int
@@ -66,7 +66,7 @@ def summarise(task: Mapping[str, Any]) -> TaskSummary:
 
 
 def why_not_one_shot(service: Mapping[str, Any]) -> str | None:
-    """Return why the service is neither a job nor a one-shot service; None if it is."""
+    """Return why the service is neither a job nor a one-shot service; None for a job or a one-shot service."""
     spec = service["Spec"]
     if is_job_service(service):
         return None
@@ -77,7 +77,7 @@ def why_not_one_shot(service: Mapping[str, Any]) -> str | None:
 
 
 def verdict_on(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verdict:
-    """Return the verdict on a service. ``tasks`` are all of its tasks."""
+    """Return the verdict on a service. ``tasks`` are all tasks of the service."""
     problem = why_not_one_shot(service)
     if problem:
         return Verdict(None, problem)
@@ -103,13 +103,13 @@ def verdict_on(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verd
 
 
 def _verdict_on_job(service: Mapping[str, Any], tasks: Sequence[TaskSummary], ended: float | None) -> Verdict:
-    """Return the verdict on a job of swarm. Only a complete one is certainly over, because swarm itself may retry a failed one."""
+    """Return the verdict on a job of swarm. Only a complete job is certainly over, because swarm itself may retry a failed job."""
     reason = why_unfinished(service, [{"Status": {"State": task.state}, "JobIteration": {"Index": task.iteration}} for task in tasks])
     return Verdict(None, reason) if reason else Verdict(COMPLETE, "", ended)
 
 
 class Candidate(NamedTuple):
-    """A service that may be removed. ``name`` is that of its job; all entries of an array share it."""
+    """A service that may be removed. ``name`` is the name of its job. All entries of an array have the same name."""
 
     service_id: str
     service: str
@@ -118,8 +118,10 @@ class Candidate(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Which finished services to remove: those that ended at least ``older_than`` seconds ago, except the last ``keep_last`` of each name.
-    ``failed``: also remove failed ones."""
+    """Which finished services to remove: services that ended at least ``older_than`` seconds ago, except the last ``keep_last`` of each name.
+
+    ``failed``: also remove failed services.
+    """
 
     older_than: int
     keep_last: int
@@ -129,7 +131,7 @@ class Rules(NamedTuple):
 def split_by_rules(
     candidates: Iterable[Candidate], named: Collection[str], rules: Rules, now: float | None
 ) -> tuple[list[Candidate], list[tuple[Candidate, str]]]:
-    """Return (services to remove, services to keep with the reason). Age and number do not matter for services that the user named."""
+    """Return (services to remove, services to keep with the reason). Services that the user named are removed at any age and in any number."""
     removed: list[Candidate] = []
     kept: list[tuple[Candidate, str]] = []
     number_by_name: dict[str, int] = {}

@@ -4,7 +4,7 @@
 
 """Converts a mount from the form of 'docker service create --mount' to the form of the API (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _READ_ONLY = {"%s%s" % (key, value): value != "=false" for key in ("readonly", "
 
 
 def mount(name: str, text: str) -> dict[str, Any]:
-    """Return the mount ``text``, such as ``type=bind,source=/data,target=/data,readonly``, in the form of the API."""
+    """Return a mount in the form of the API. ``text`` is a mount such as ``type=bind,source=/data,target=/data,readonly``."""
     result: dict[str, Any] = {"Type": "volume"}
     for part in filter(None, (part.strip() for part in text.split(","))):
         key, equals, value = part.partition("=")

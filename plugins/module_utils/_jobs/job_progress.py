@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds a job's progress from its service and tasks, and decides whether to try it again (pure).
+"""Finds a job's progress from its service and tasks, and decides whether to try the job again (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AVOIDED_S = 30
 
 
 def record(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], prefix: str) -> dict[str, Any]:
-    """Return the job's record, as the module returns it. ``tasks`` are those of its service, from all tries."""
+    """Return the job's record in the form of the module's result. ``tasks`` are the tasks of the job's service, from all tries."""
     spec, labels = service["Spec"], service["Spec"].get("Labels") or {}
     template = spec["TaskTemplate"]
     tasks = list(tasks)
@@ -99,7 +99,7 @@ def _state(template: Mapping[str, Any], task: Mapping[str, Any] | None) -> tuple
         return QUEUED, error
     if task.get("DesiredState") in ("shutdown", "remove"):
         return STOPPING, "it is about to stop: its node is drained, or does not answer"
-    # With a time limit, swarm shows the task as starting until it ends, because its health check never passes.
+    # With a time limit, swarm shows the task as starting until the task ends, because the health check never passes.
     has_container = (task["Status"].get("ContainerStatus") or {}).get("ContainerID")
     return (RUNNING if state == "running" or (state == "starting" and has_container) else STARTING), error
 
@@ -114,7 +114,7 @@ def _failure(template: Mapping[str, Any], error: str) -> tuple[str, str]:
 
 
 def how_to_retry(job: Mapping[str, Any], retries: int) -> str | None:
-    """Return RETRY or RESUBMIT; None if the job is not over, is complete, or has no retries left."""
+    """Return RETRY or RESUBMIT; None if the job still runs, is complete, or has no retries left."""
     if job["state"] == REFUSED_BY_GUARD:
         refused = refusal.parse_refusal(job["error"])
         is_final = refused is not None and refused.code in refusal.PERMANENT
@@ -139,9 +139,9 @@ def has_avoided_for_long(job: Mapping[str, Any], now: float | None) -> bool:
 
 
 def avoiding(spec: Mapping[str, Any], node: str | None, prefix: str) -> dict[str, Any]:
-    """Return the specification with a constraint that excludes only this node; None excludes no node.
+    """Return the specification with a constraint that excludes only this node. If ``node`` is None, no node is excluded.
 
-    Otherwise swarm would choose the same card again, because it counts that card as free.
+    Without the constraint, swarm would choose the same card again, because swarm counts that card as free.
     """
     labels, template = dict(spec.get("Labels") or {}), spec["TaskTemplate"]
     placement = template.get("Placement") or {}

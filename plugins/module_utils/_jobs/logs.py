@@ -4,7 +4,7 @@
 
 """Saves the logs of tasks to files on a manager before swarm or this collection removes the tasks.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from .._tasks.tasks import ENDED
 
 DIRECTORY = "/var/lib/gpu-swarm/jobs"
 LIMIT_MIB = 1024
-# Free space to leave on the file system, the smaller of the two. A full disk would stop the manager's dockerd as well.
+# Free space to leave on the file system. The smaller of the two values applies. A full disk would stop the manager's dockerd as well.
 FREE_MIB, FREE_SHARE = 1024, 0.05
-FRESH_S = 60  # a new file may not be locked yet
+FRESH_S = 60  # the writer of a new file may not have locked the file yet
 
 
 def path_of(directory: str, service: Mapping[str, Any], task: Mapping[str, Any]) -> str:
-    """Return the path of a task's log. Other characters in the service's name, such as slashes, are replaced."""
+    """Return the path of a task's log. Unusual characters in the service's name, such as slashes, are replaced."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", service["Spec"]["Name"])[:100]
     return os.path.join(directory, "%s.%s.log" % (name, task["ID"]))
 
 
 class LogFiles(NamedTuple):
-    """Where logs are saved, and the largest size of each."""
+    """Where logs are saved, and the largest size of each log."""
 
     directory: str
     limit_mib: int = LIMIT_MIB
 
 
 def save(manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], files: LogFiles, ended: bool = True) -> list[str]:
-    """Save the logs of all tasks that ran, and return the paths. By default only of ended tasks. Existing files stay unchanged."""
+    """Save the logs of all tasks that ran, and return the paths. By default, save only the logs of ended tasks. Existing files are not changed."""
     sweep(files.directory)
     framed = not service["Spec"]["TaskTemplate"].get("ContainerSpec", {}).get("TTY")
     saved = []
@@ -65,13 +65,13 @@ def save(manager: Manager, service: Mapping[str, Any], tasks: Iterable[Mapping[s
 
 
 def _write(path: str, pieces: Iterable[bytes], limit_mib: int) -> None:
-    """Write the whole file, or no file. Only this user can read it."""
+    """Write the whole file, or no file. Only this user can read the file."""
     folder = os.path.dirname(path)
     make_directory(folder, 0o700)
     handle, temporary = tempfile.mkstemp(prefix=TEMPORARY, dir=folder)
     try:
         with naming(path), os.fdopen(handle, "wb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX)  # so that sweep() does not remove it
+            fcntl.flock(stream, fcntl.LOCK_EX)  # the lock keeps sweep() from removing the file
             size = 0
             for piece in pieces:
                 size += len(piece)
@@ -96,7 +96,7 @@ def _require_room(folder: str) -> None:
 
 
 def sweep(folder: str) -> None:
-    """Remove unfinished logs whose writer was killed. Such files are not locked."""
+    """Remove unfinished logs of killed writers. Such files are not locked."""
     for leftover in glob.glob(glob.escape(os.path.join(folder, TEMPORARY)) + "*"):
         with contextlib.suppress(OSError), open(leftover, "rb", opener=_open_file) as stream:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -105,5 +105,5 @@ def sweep(folder: str) -> None:
 
 
 def _open_file(path: str, flags: int) -> int:
-    """Open the file without blocking on a pipe and without following a link, since others may be able to write to the directory."""
+    """Open the file, but do not block on a pipe and do not follow a link, because other users may be able to write to the directory."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)

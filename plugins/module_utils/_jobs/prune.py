@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Removes finished jobs: for the module swarm_job_prune, and hourly on the leading manager.
+"""Removes finished jobs. The module swarm_job_prune calls this code, and so does the service on the leading manager, every hour.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def check_settings(params: Mapping[str, Any]) -> None:
 
 
 class Pruned(NamedTuple):
-    """The names of removed services, and of services that were kept, with the reason."""
+    """The names of removed services, and the names of kept services with the reason."""
 
     changed: bool
     removed: Sequence[str]

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reconciles all jobs of a name in one pass: it submits missing ones, retries failed ones, and saves the logs of finished ones.
+"""Reconciles all jobs of a name in one pass: submits missing jobs, retries failed jobs, and saves the logs of finished jobs.
 
-A pass may be killed between any two steps, and the next one continues, because a job's whole state is in its service.
-Private to this collection: no stability is promised to others.
+A pass may be killed between any two steps. The next pass continues, because a job's whole state is in its service.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .._tasks.tasks import epoch, still_allocated
 from . import job_progress, logs
 from .definition import DIGEST, JOB, NOTHING, REMOVING, Job, public_values, variable_values
 
-# Whether to run a finished job once more.
+# When to run a finished job once more.
 NEVER, FAILED, ALWAYS = "never", "failed", "always"
 REMOVED_WITHIN_S = 30
-# Networks of each node that a service may use.
+# The networks of each node that a service may use.
 OF_EACH_NODE = frozenset(("bridge", "host"))
 NO_HISTORY = (
     "The swarm keeps no ended tasks, so the result of the job %s could not be read. Have it keep some: "
@@ -47,7 +47,7 @@ class Jobs:
         self._read()
 
     def _read(self) -> None:
-        """Read tasks before services. Otherwise a service removed in between would look as if swarm had not created its task yet."""
+        """Read tasks before services. Otherwise, if a service is removed in between, swarm would seem not to have created its task yet."""
         label = "%s%s=%s" % (self._prefix, JOB, self._name)
         self._tasks: dict[str, list[Mapping[str, Any]]] = {}
         for task in self._manager.tasks_labelled(label):
@@ -60,11 +60,11 @@ class Jobs:
     # -- jobs that should exist -----------------------------------------------------------------------------------------------------
 
     def missing(self, wanted: Sequence[Job]) -> list[Job]:
-        """Return the jobs that have no service, because they were never submitted or were removed."""
+        """Return the jobs that have no service, because nobody submitted them or somebody removed them."""
         return [job for job in wanted if not self._is_there(job)]
 
     def present(self, wanted: Sequence[Job], retries: int, again: str, labels: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-        """Return the record of each job, in order, after one pass. ``labels`` are labels that nodes are about to get, by node id."""
+        """Run one pass and return the record of each job, in order. ``labels`` are labels that nodes are about to get, by node id."""
         self._labels = labels or {}
         missing = self.missing(wanted)
         if missing:
@@ -80,7 +80,7 @@ class Jobs:
         return service is not None and service["Spec"]["Labels"].get(self._prefix + DIGEST) == job.digest
 
     def _refuse_unfit(self, missing: Sequence[Job]) -> None:
-        """Refuse jobs that no node could ever run, because they would wait forever. Jobs with the same needs are checked once."""
+        """Refuse jobs that no node could ever run, because such jobs would wait forever. Jobs with the same needs are checked once."""
         if (self._manager.spec.get("Orchestration") or {}).get("TaskHistoryRetentionLimit") == 0:
             raise GpuSwarmError(NO_HISTORY % (self._name, NOTHING))
         specs_by_needs = {str(_needs(job.spec)): job.spec for job in missing}
@@ -151,15 +151,15 @@ class Jobs:
         return self._try_again(service, job, None if starts_over else how)
 
     def _is_being_removed(self, service: Mapping[str, Any]) -> bool:
-        """Return whether a run is removing the service, so that another try would be lost with it.
+        """Return whether a run is removing the service. Another try would be lost with the service.
 
-        If the mark is old by the manager's clock, its remover was killed.
+        If the mark is old by the manager's clock, the run that set the mark was killed.
         """
         age = job_progress.age_of(service.get("UpdatedAt"), self._now)
         return self._prefix + REMOVING in service["Spec"]["Labels"] and age is not None and age < REMOVED_WITHIN_S
 
     def _try_again(self, service: Mapping[str, Any], job: Mapping[str, Any], how: str | None) -> dict[str, Any]:
-        """Start another try of a finished job. Save its log first, because swarm keeps only the last tasks."""
+        """Start another try of a finished job. Save the job's log first, because swarm keeps only the last tasks."""
         if not self._save(service):
             return {**job, "left": False}
         error = job_progress.LAST_TRY % job["error"] if job["error"] else ""
@@ -188,7 +188,7 @@ class Jobs:
         return Listed(with_labels(manager.nodes(), self._labels), list(manager.tasks()), manager.services(), self._now)
 
     def _write(self, service: Mapping[str, Any], change: Callable[[Mapping[str, Any]], dict[str, Any]]) -> bool:
-        """Update the service, unless somebody else restarted or removed it meanwhile. Return whether it was updated."""
+        """Update the service, unless somebody else restarted or removed the service meanwhile. Return whether the service was updated."""
         try:
             current = self._manager.service(service["ID"])
             is_restarted = job_progress.tries(current["Spec"]["TaskTemplate"]) != job_progress.tries(service["Spec"]["TaskTemplate"])
@@ -212,13 +212,13 @@ class Jobs:
     # -- jobs that should not exist ------------------------------------------------------------------------------------------------------
 
     def ending(self) -> list[dict[str, Any]]:
-        """Return the resources that are still allocated to tasks of removed jobs of this name."""
+        """Return the resources that tasks of removed jobs of this name still have."""
         self._read()
         tasks = [task for tasks in self._tasks.values() for task in tasks]
         return still_allocated(tasks, self._services.values(), self._manager.nodes()) if tasks else []
 
     def absent(self) -> list[dict[str, Any]]:
-        """Remove all jobs of this name, also running ones. Save their logs first. Return their records."""
+        """Remove all jobs of this name, including running jobs. Save their logs first. Return their records."""
         records = []
         for service in self._services.values():
             records.append(self._record(service))

@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Removes finished services, but none that somebody restarts at the same time.
+"""Removes finished services, but no service that somebody restarts at the same time.
 
-Docker's API does not check the version when it removes a service. So first update a label of the service, which does check it: a writer who read the
-service earlier can no longer write it. Then read the service once more, and remove it. A write in the few milliseconds between would still be lost.
+Docker's API does not check the version when it removes a service. So this code first updates a label of the service, because Docker checks the
+version of an update. After this update, a writer who read the service earlier can no longer write the service. Then this code reads the service once
+more and removes it. A write in the few milliseconds between reading and removing would still be lost.
 
-An update would run a job of swarm itself again. So read such a job twice instead, and compare.
-Private to this collection: no stability is promised to others.
+If the service is a job of swarm itself, an update would run the job again. So this code reads such a job twice instead and compares.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ CHANGED = "it was changed by someone else just now"
 
 
 class Kept(NamedTuple):
-    """Why a service was not removed, and whether the reason is a log that could not be saved."""
+    """Why a service was not removed. ``unsaved``: a log of the service could not be saved."""
 
     reason: str
     unsaved: bool = False
@@ -46,7 +47,10 @@ class Wanted(NamedTuple):
 
 
 def candidates(manager: Manager, wanted: Wanted) -> list[Candidate]:
-    """Return the selected services, each with a verdict. Only the needed fields stay in memory, since there may be tens of thousands."""
+    """Return the selected services, each with a verdict.
+
+    Keep only the needed fields in memory, because a swarm may have tens of thousands of services.
+    """
     selected: dict[str, dict[str, Any]] = {}
     for service in manager.each_service(wanted.prefix + JOB if wanted.is_own else ""):
         if _is_selected(service, wanted):
@@ -84,7 +88,10 @@ def _has_label(labels: Mapping[str, str], selector: str) -> bool:
 
 
 def remove(manager: Manager, candidate: Candidate, failed: bool, prefix: str, files: logs.LogFiles) -> Kept | None:
-    """Remove the service, unless it changed meanwhile. Return why it was kept, or None if it no longer exists. Raises the manager's errors."""
+    """Remove the service, unless the service changed meanwhile. Return why the service was kept, or None if it no longer exists.
+
+    Raises the manager's errors.
+    """
     try:
         service = manager.service(candidate.service_id)
         tasks = manager.tasks_of(candidate.service_id)
@@ -116,9 +123,9 @@ def _with_new_label(spec: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _why_changed(manager: Manager, before: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], failed: bool) -> str | None:
-    """Return why the service changed since ``before``; None if it did not.
+    """Return why the service changed since ``before``; None without a change.
 
-    Read the service after its tasks, because swarm creates the task of an updated service a moment later.
+    Read the service after its tasks, because swarm creates the task of an updated service a moment after the update.
     """
     later = manager.tasks_of(before["ID"])
     now = manager.service(before["ID"])

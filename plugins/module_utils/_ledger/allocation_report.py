@@ -4,8 +4,8 @@
 
 """Reports where processes on GPUs and allocations differ (pure): the findings that watchers had at the last run and that still apply.
 
-A finding may only name tasks that are on that node now, and no card that another node advertises. So a node that lies can only lie about itself.
-The names of tasks come from the manager. Private to this collection: no stability is promised to others.
+A finding may only name tasks that are on the reporting node now, and no card that another node advertises. So a node can only lie about itself.
+The names of tasks come from the manager. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _still_applies(finding: Finding, tasks: Mapping[str, Mapping[str, Any]]) -> 
 
 
 def describe(finding: Mapping[str, Any]) -> str:
-    """Return a text that says who uses the card, and who it is allocated to."""
+    """Return a text that says which task uses the card, and which task the card is allocated to."""
     user = "%s (%s)" % (finding["task"], finding["by"]) if finding["task"] and finding["by"] else finding["task"] or finding["by"]
     if finding["name"] == IDLE:
         return "it is allocated to %s, which has had no process there since %s" % (user, finding["since"])
@@ -92,7 +92,7 @@ def describe(finding: Mapping[str, Any]) -> str:
 
 
 def findings(differences: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Return the same findings in the form of the ledger's other findings."""
+    """Return these findings in the form of the ledger's other findings."""
     texts: dict[str, list[str]] = {name: [] for name in NAMES}
     for finding in differences:
         texts[finding["name"]].append("%s on node %s: %s" % (finding["card"], finding["hostname"], describe(finding)))

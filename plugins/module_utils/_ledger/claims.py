@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds resources that a swarm counts more than once (pure): allocated to two tasks, or still counted for ended jobs.
+"""Finds resources that a swarm counts more than once (pure): resources that are allocated to two tasks, or still counted for ended jobs.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterable, Mapping, Tuple
 from .._policy import generic_resources
 from .._tasks.tasks import ALLOCATED, assigned
 
-# The key for amounts of a discrete kind. Named resources are counted under their names.
+# The key for the amount of a discrete kind. Each named resource has its name as key.
 AMOUNT = None
 
 # Node id -> (service, kind) -> {tasks, values}: resources that were allocated to ended tasks of jobs.
@@ -42,7 +42,8 @@ def held_twice(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def allocatable_again(nodes: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return the allocated resources that a new leader would count as free, by task id.
 
-    A new leader only counts how many resources the tasks of a node have, and takes as many from the front of the node's list.
+    A new leader only counts how many resources the tasks of a node have. Then it marks that many resources from the front of the node's list as
+    allocated.
     """
     holders_by_kind: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for task in tasks:
@@ -76,8 +77,9 @@ def add_finished(finished: Finished, node_id: str, service: str, resources: Mapp
 def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> list[dict[str, Any]]:
     """Return the resources of each node that an affected leader still counts for ended tasks of jobs.
 
-    Its scheduler counts correctly, but its constraint enforcer does not. At each update of an active node it adds up the allocations of live and
-    ended tasks, and rejects a task that exceeds the total (moby#52652). With Docker Engine 26.1.5 it rejected the ended task, and the job ran again.
+    The leader's scheduler counts correctly, but its constraint enforcer does not. At each update of an active node the enforcer adds up the
+    allocations of live and ended tasks, and rejects a task that exceeds the total (moby#52652). With Docker Engine 26.1.5 the enforcer rejected the
+    ended task, and the job ran again.
     """
     rows = []
     for record in records:
@@ -100,7 +102,7 @@ def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> l
 
 
 def _exceeded(kind: str, entry: Mapping[str, Any] | None, by_kind: ByKind) -> set[str | None]:
-    """Return the values of this kind that are allocated more often than the node advertises them."""
+    """Return the values of this kind that are allocated to more tasks than the node advertises."""
     allocated: dict[str | None, int] = {}
     for (dummy_service, finished_kind), finished in by_kind.items():
         for value, count in finished["values"].items() if finished_kind == kind else ():

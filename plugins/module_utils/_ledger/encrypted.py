@@ -4,8 +4,9 @@
 
 """Finds encrypted overlay networks between nodes with incompatible releases of Docker Engine (pure).
 
-Both ends of a connection derive its number (SPI) from their addresses. Some releases derive it differently (moby#51951) and drop the packets.
-Private to this collection: no stability is promised to others.
+Both ends of a connection derive the connection's number (SPI) from their addresses. Some releases derive a different number (moby#51951) and drop the
+packets.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def add(networks: Networks, task: Mapping[str, Any]) -> None:
 
 
 def describe(networks: Networks, nodes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return one text for each network with tasks on both affected and unaffected nodes. It names those nodes."""
+    """Return one text for each network with tasks on both affected and unaffected nodes. The text names these nodes."""
     by_id, texts = {node["ID"]: node for node in nodes}, []
     for name, node_ids in sorted(networks.items()):
         hostnames: dict[bool, list[str]] = {}
@@ -58,6 +59,6 @@ def _engine(node: Mapping[str, Any]) -> str:
 
 
 def _is_affected(version: str) -> bool | None:
-    """Return whether this release is affected; None if the version is unknown."""
+    """Return whether this release of Docker Engine is affected; None if the version is unknown."""
     parsed = parse_version(version)
     return None if parsed is None else any(first <= parsed < fixed for first, fixed in AFFECTED)

@@ -4,7 +4,7 @@
 
 """Finds the known issues that a ledger shows (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def findings(ledger: Mapping[str, Any], leader: str | None, guarded: bool, other
     ``guarded``: all nodes with GPUs have a guard that refuses GPUs to tasks that did not reserve them. ``others``: the affected objects of other
     known issues, by id of the issue.
     """
-    # A service that reserves memory of a GPU gets no device unless it sets the variable. With a guard, report only running tasks:
-    # they started before the guard, or are allowed. The guard refuses all others.
+    # A service that reserves memory of a GPU gets no device unless the service sets the variable. With a guard, report only running tasks:
+    # the guard allowed these tasks, or they started before the guard. The guard refuses all other tasks.
     seeing = [service for service in ledger["unreserved"] if not service["reserves"] and (service["nodes"] or not guarded)]
     affected = (
         ("new-leader-claims-again", [_describe_clash(clash) for clash in ledger["held_twice"]]),

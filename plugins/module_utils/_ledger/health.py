@@ -4,8 +4,8 @@
 
 """Reads a node's own report about its GPUs, from a label of its engine (pure).
 
-This label is all that a worker can report to the managers by itself. Anyone with root on the node can write it, so do not rely on it.
-Private to this collection: no stability is promised to others.
+A worker can report to the managers only with this label. Anyone with root on the node can write the label, so do not trust its content.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LATEST = 253402300799
 
 
 def reported(node: Mapping[str, Any], prefix: str) -> dict[str, Any] | None:
-    """Return the report of a node of the API; None if it reports nothing.
+    """Return the report of a node of the API; None if the node reports nothing.
 
     ``text`` is for people. ``prefix`` is the prefix of the labels with which a run marks nodes.
     """
@@ -49,10 +49,10 @@ def reported(node: Mapping[str, Any], prefix: str) -> dict[str, Any] | None:
 
 
 def _is_returned(node: Mapping[str, Any], prefix: str) -> bool:
-    """Return whether a run has returned the node to service after it was paused for the fault that it still reports.
+    """Return whether a run has returned the node to service after a pause for the fault that the node still reports.
 
-    With managers before Docker 29.6.0 a watcher cannot withdraw its report while tasks run there. After a return by hand, the label of the pause is
-    still there, and the fault was not checked.
+    With managers before Docker 29.6.0 a watcher cannot withdraw its report while tasks run there. If somebody returned the node by hand,
+    the label of the pause still exists, and no run has checked the fault.
     """
     spec = node.get("Spec", {})
     labels, fault = spec.get("Labels") or {}, label.fault_of(node)

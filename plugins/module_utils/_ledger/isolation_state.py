@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads the isolation of a swarm from its label (pure): its level, nodes with another level, and what would be refused.
+"""Reads the isolation of a swarm from the swarm's label (pure): the level, nodes with another level, and the services that the guard would refuse.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SAFE_S = 7 * 86400
 
 def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> dict[str, Any]:
     """Return the state for a module's result. ``names`` are the names of all services. ``now`` is the manager's time."""
-    # A broken guard counts without a service, hence "".
+    # A broken guard counts tasks without a service. The name of such an entry is "".
     state, existing, time = isolation.read(spec), {"", *names}, int(now or 0)
     return {
         "level": state.level,
@@ -34,7 +34,7 @@ def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> 
             for service, count in state.found.items()
             if service in existing
         ],
-        # A run uses these names to drop the counts of removed services. Only the level audit counts.
+        # A run uses these names to drop the counts of removed services. Guards count only with the level audit.
         "services": sorted(existing) if state.level == AUDIT else None,
         "again": {task: list(values) for task, values in state.again.items()},
         "read": format_time(state.read),
@@ -45,7 +45,7 @@ def result(spec: Mapping[str, Any], names: Iterable[str], now: float | None) -> 
 
 
 def _seconds_without_count(state: isolation.Isolation, existing: Iterable[str]) -> int | None:
-    """Return for how many seconds before the last complete reading no node counted a service that still exists. None without such a reading."""
+    """Return for how many seconds before the last complete reading no node counted an existing service; None without a complete reading."""
     if state.level != AUDIT or state.read is None:
         return None
     last = [count.last for service, count in state.found.items() if service in existing]
@@ -58,7 +58,7 @@ def is_recent(count: Mapping[str, Any], now: float) -> bool:
 
 
 def level_of(node: str, shown: Mapping[str, Any] | None) -> str:
-    """Return the level of a node as a run last read or set it."""
+    """Return the level of a node that a run last read or set."""
     return str(((shown or {}).get("nodes") or {}).get(node) or OFF)
 
 

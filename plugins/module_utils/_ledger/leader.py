@@ -4,7 +4,7 @@
 
 """Finds the manager that leads a swarm, and the version of its engine (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any, Iterable, Mapping
 
 
 def leader(nodes: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the manager that leads; empty if none does."""
+    """Return the leading manager; empty without a leader."""
     return next((node for node in nodes if (node.get("ManagerStatus") or {}).get("Leader")), {})
 
 
 def leader_engine(nodes: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return the engine version that the leading manager reports; None if it is unknown."""
+    """Return the engine version that the leading manager reports; None if the version is unknown."""
     return leader(nodes).get("Description", {}).get("Engine", {}).get("EngineVersion")

@@ -4,9 +4,9 @@
 
 """The ledger: which generic resources of a swarm are allocated to which tasks (pure).
 
-Takes the API's JSON and returns plain records. Passes over the tasks only once.
+Takes the API's JSON and returns plain records. Reads each task only once.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from .listed import Listed
 
 
 class Reading(NamedTuple):
-    """The results of the pass over the tasks. The first three are by node id."""
+    """The results of the pass over the tasks. The keys of the first three fields are node ids."""
 
-    tasks: dict[str, list[dict[str, Any]]]  # live tasks, as the module returns them
+    tasks: dict[str, list[dict[str, Any]]]  # live tasks, in the form of the module's result
     allocated: dict[str, list[tuple[str, dict[str, Any]]]]  # (kind, entry) of each allocated resource
     reserved: dict[str, list[int]]  # [CPUs in billionths, bytes of memory]
     finished: claims.Finished  # resources that were allocated to ended tasks of jobs
     restarts: Restarts  # restarts of tasks with a limited number of attempts
     waiting: pending.Waiting  # groups of tasks that wait for a node
     reserving: service_reservations.Reserving  # groups of tasks that reserve generic resources
-    census: Census | None  # for explanations of services; None if no service is to be explained
+    census: Census | None  # for explanations of services; None without services to explain
     zero_reservations: takes_all.ZeroReservations  # tasks that reserve 0 of a resource kind
     overlays: networks.Overlays | None  # networks of tasks; None unless the leader evicts tasks because of their networks
     encrypted_networks: encrypted.Networks | None  # None unless some nodes have incompatible releases
@@ -51,7 +51,10 @@ class Reading(NamedTuple):
 
 @contextlib.contextmanager
 def _without_garbage_collection() -> Iterator[None]:
-    """Pause garbage collection. It would take a tenth of the time and free nearly nothing, because the ledger has no cycles and stays in use."""
+    """Pause garbage collection.
+
+    The collection would take a tenth of the time and free nearly nothing, because the ledger has no cycles and is still in use.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -67,8 +70,8 @@ def ledger(
 ) -> dict[str, Any]:
     """Return the whole ledger.
 
-    ``prefix`` is the prefix of the labels with which a run marks nodes. ``explained`` are the services to explain, at most ``most`` of them (see
-    ``explain``). ``levels`` are the isolation levels by node id; a node without one counts as off.
+    ``prefix`` is the prefix of the labels with which a run marks nodes. ``explained`` are the services to explain, at most ``most`` (see
+    ``explain``). ``levels`` are the isolation levels by node id. If a node is missing in ``levels``, its level is off.
     """
     nodes, _tasks, services, now, _keep_label = listed
     reading = _read_tasks(listed, Census() if explained else None)
@@ -96,7 +99,7 @@ def ledger(
     }
     result["findings"] = findings.findings(result, leader, _are_guarded(records, levels or {}), others)
     if reading.census:
-        from .._placement import explain  # imported here, because it takes 10 ms to load
+        from .._placement import explain  # imported here, because the import takes 10 ms
 
         by_node = {record["id"]: record for record in records}
         places = [pending.place(node, by_node[node["ID"]], reading.reserved) for node in nodes]
@@ -255,10 +258,10 @@ def _new_entry(advertised: int | list[str]) -> dict[str, Any]:
 
 
 def _free_resources(entry: Mapping[str, Any]) -> int | list[str]:
-    """Return the free resources as the scheduler counts them. It never counts allocations of finished tasks (swarmkit#471)."""
+    """Return the free resources as the scheduler counts them. The scheduler never counts allocations of finished tasks (swarmkit#471)."""
     if entry["type"] == "discrete":
         return max(0, entry["total"] - sum(item.get("amount", 0) for item in entry["held"]))
-    # Count the values instead of comparing sets: for swarm, a value that is advertised twice is two resources.
+    # Count the values instead of comparing sets, because for swarm a value that is advertised twice is two resources.
     taken = Counter(item.get("value") for item in entry["held"])
     free = []
     for value in entry["values"]:

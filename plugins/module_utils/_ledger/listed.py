@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lists of a manager's API that the ledger and the preview of evictions are computed from.
+"""The lists from a manager's API. The ledger and the preview of evictions are computed from these lists.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from .._tasks.keep import KEY
 
 
 class Listed(NamedTuple):
-    """Nodes, tasks (any iterable; it is read once) and services, with the time and the label needed to interpret them."""
+    """Nodes, tasks and services, with the time and the label that are needed to interpret these lists.
+
+    ``tasks`` may be any iterable and is read once.
+    """
 
     nodes: Sequence[Mapping[str, Any]]
     tasks: Iterable[Mapping[str, Any]]

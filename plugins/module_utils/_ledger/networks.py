@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds services with GPUs whose tasks attach a network to their node (pure). Some leaders evict tasks when that happens.
+"""Finds services with GPUs whose tasks attach a network to their node (pure). Some leaders evict tasks when a network is attached.
 
-A global service without reservations in the same network prevents this, because it has already attached the network to each node.
-Private to this collection: no stability is promised to others.
+A global service without reservations in the same network prevents this, because this service has already attached the network to each node.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Overlays = Dict[str, Set[str]]
 
 
 def add(overlays: Overlays, task: Mapping[str, Any]) -> None:
-    """Record the overlay networks of a task, except the ingress network, which each node has."""
+    """Record the overlay networks of a task. Skip the ingress network, because each node has this network."""
     for attachment in task.get("NetworksAttachments") or ():
         network = attachment.get("Network") or {}
         if (network.get("DriverState") or {}).get("Name") == OVERLAY and not (network.get("Spec") or {}).get("Ingress"):

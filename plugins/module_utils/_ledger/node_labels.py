@@ -4,8 +4,8 @@
 
 """Reads what a node's labels, or its own report, say about its GPUs and its CPU (pure).
 
-The prefix of the labels is a setting. A run records in another label which labels it has set, so the prefix can be read from there.
-Private to this collection: no stability is promised to others.
+The prefix of the labels is a setting. A run records in another label which labels it has set, so this code reads the prefix from that record.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from .._health.verdict import FAILED
 from .._policy.labels import Options
 from .._swarm.owned_labels import PREFIX, recorded
 
-# Each node with labels about its GPUs has both of these labels. A user's own label may end like one of them, but not like both.
+# Each node with labels about its GPUs has both of these labels. A user's own labels may have one of these endings, but not both.
 COUNT, HEALTHY = "count", "healthy"
 MODEL = "model"
-# Each node with labels about its CPU has this one.
+# Each node with labels about its CPU has this label.
 CPU_NAME = "microarchitecture"
 DEFAULT = Options()
 
 
 def prefixes(labels: Mapping[str, str], own: Collection[str] | None = None) -> set[str]:
-    """Return the prefix of the node's labels about its GPUs, as a set that is empty if there are none.
+    """Return the prefix of the node's labels about its GPUs as a set. The set is empty if the node has no such labels.
 
-    ``own`` are the keys that this collection has set, by default those that the node's labels record.
+    ``own`` are the keys that this collection has set. By default they are read from the record in the node's labels.
     """
     keys = _own_keys(labels, own)
     return {prefix for prefix in _prefixes_before(HEALTHY, keys) if prefix + COUNT in keys}
 
 
 def prefix_of(labels: Mapping[str, str], own: Collection[str] | None = None) -> str:
-    """Return the prefix of the labels about GPUs. Without a record it is the default prefix, since somebody may have set the labels by hand."""
+    """Return the prefix of the labels about GPUs. Without a record, return the default prefix, because somebody may have set the labels by hand."""
     return min(prefixes(labels, own), default=DEFAULT.prefix)
 
 
@@ -55,12 +55,12 @@ def is_labelled(labels: Mapping[str, str]) -> bool:
 
 
 def reported_model(record: Mapping[str, Any]) -> str | None:
-    """Return the model of a node's GPUs from its watcher, which reports it only if the node has no labels about GPUs."""
+    """Return the model of a node's GPUs that its watcher reports. The watcher reports the model only if the node has no labels about GPUs."""
     return (record.get("health") or {}).get(MODEL)
 
 
 def model_of(record: Mapping[str, Any]) -> str:
-    """Return the model of the node's GPUs; '' if it is unknown. ``record`` is the node's record of the ledger."""
+    """Return the model of the node's GPUs; '' if the model is unknown. ``record`` is the node's record in the ledger."""
     return about_gpus(record["labels"]).get(MODEL) or reported_model(record) or ""
 
 

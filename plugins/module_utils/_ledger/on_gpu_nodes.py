@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds services without a reservation whose tasks run on nodes with GPUs (pure), and the command that keeps them off these nodes.
+"""Finds services without a reservation whose tasks run on nodes with GPUs (pure), and the command that keeps such a service off these nodes.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def on_gpu_nodes(records: Iterable[Mapping[str, Any]], services: Iterable[Mappin
 
 
 def _dedicated_keys(records: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the label of dedicated nodes, with each prefix that the labels of these nodes have."""
+    """Return the keys of the label for dedicated nodes: one key for each prefix that the labels of these nodes have."""
     used = {prefix for record in records for prefix in prefixes(record["labels"])}
     return sorted(prefix + DEDICATED for prefix in used or {Options().prefix})
 
@@ -58,7 +58,8 @@ def _dedicated_keys(records: Iterable[Mapping[str, Any]]) -> list[str]:
 def _command(service: Mapping[str, Any], keys: Sequence[str]) -> str | None:
     """Return the command that keeps the service off dedicated nodes.
 
-    None for a global service, which is meant to run on each node, and for a job, which any update would run again (moby#53632).
+    None for a global service, because a global service is meant to run on each node. None also for a job, because any update would run the job again
+    (moby#53632).
     """
     if is_global(service) or is_job_service(service):
         return None

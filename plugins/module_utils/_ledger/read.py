@@ -4,7 +4,7 @@
 
 """Reads the ledger of a swarm from a manager's API.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .listed import Listed
 
 
 def read_ledger(manager: Manager, prefix: str, explained: Collection[str] = (), keep_label: str = KEY) -> dict[str, Any]:
-    """Return the ledger of the manager's swarm and facts about the swarm, as a module returns them."""
+    """Return the ledger of the manager's swarm and facts about the swarm, in the form of a module's result."""
     listed = Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label)
     result = ledger(listed, prefix, explained, levels=isolation_label.read(manager.spec).nodes)
     result["allocation_findings"] = allocation_findings_of(manager.spec, result["nodes"])

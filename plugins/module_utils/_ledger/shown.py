@@ -4,7 +4,7 @@
 
 """Compares the ledger with what a run decided for a node (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from .._policy import generic_resources
 
 
 def is_not_ready(node: Mapping[str, Any] | None) -> bool:
-    """Return whether the swarm does not have this node of the ledger back yet. None means that it is missing. A manager must also be reachable."""
+    """Return whether this node is not yet back in the swarm.
+
+    ``record`` is None if the ledger does not list the node. A manager must also be reachable.
+    """
     return node is None or node["state"] != "ready" or node["reachability"] not in (None, "reachable")
 
 
 def difference(wanted: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """Return a text about the first difference between the decided resources and the ledger; None if there is no difference."""
+    """Return a text about the first difference between the decided resources and the ledger; None without a difference."""
     for kind, values in generic_resources.parse(wanted.get("resources") or []).items():
         entry = node["resources"].get(kind) or {}
         if isinstance(values, int):

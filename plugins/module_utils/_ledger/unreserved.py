@@ -5,7 +5,7 @@
 """Finds services that can see GPUs without reserving one (pure), because of variables in their own specification.
 
 Variables of an image are not in the specification, so they are not checked here.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._tasks.tasks import is_job_service, reservations
 from .node_labels import is_labelled, reported_model
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
-# With these values NVIDIA's runtime changes nothing in the task. With "none" it still adds the driver's libraries and control devices.
+# With these values NVIDIA's runtime changes nothing in the task. With "none" the runtime still adds the driver's libraries and control devices.
 # https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
 NO_GPU_VALUES = frozenset(["", "void"])
 GPU_VALUES = ("GPU-", "MIG-")
@@ -28,7 +28,7 @@ GPU_VALUES = ("GPU-", "MIG-")
 def unreserved(
     nodes: Iterable[Mapping[str, Any]], records: Sequence[Mapping[str, Any]], services: Iterable[Mapping[str, Any]], waiting: Waiting
 ) -> list[dict[str, Any]]:
-    """Return [{service, variables, reserves, nodes}] of such services that run on nodes with GPUs, or may be placed there."""
+    """Return [{service, variables, reserves, nodes}] of such services that run on nodes with GPUs, or may be placed on nodes with GPUs."""
     suspects = [(service, variables) for service, variables in ((service, _variables(service)) for service in services) if variables]
     if not suspects:
         return []
@@ -56,12 +56,15 @@ def is_of_gpus(entry: Mapping[str, Any]) -> bool:
 
 
 def names_gpus(values: Any) -> bool:
-    """Return whether these values name GPUs or MIG devices. An amount names none."""
+    """Return whether these values name GPUs or MIG devices. False for an amount."""
     return isinstance(values, list) and bool(values) and all(str(value).startswith(GPU_VALUES) for value in values)
 
 
 def has_gpus(record: Mapping[str, Any]) -> bool:
-    """Return whether the node has GPUs. Since a node may advertise only their memory, its labels and its watcher's report count as well."""
+    """Return whether the node has GPUs.
+
+    A node may advertise only the memory of its GPUs, so this code also checks the node's labels and its watcher's report.
+    """
     is_known = is_labelled(record["labels"]) or bool(reported_model(record))
     return is_known or any(is_of_gpus(entry) for entry in record["resources"].values())
 
@@ -74,7 +77,7 @@ def _variables(service: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _nodes_by_service(records: Iterable[Mapping[str, Any]], waiting: Waiting) -> dict[str, set[str]]:
-    """Return the ids of the nodes with tasks of each service, by service name. The set is empty if its tasks only wait."""
+    """Return the ids of the nodes with tasks of each service, by service name. If all tasks of a service wait, its set is empty."""
     active: dict[str, set[str]] = {group["service"]: set() for group in waiting.values()}
     for record in records:
         for task in record["tasks"]:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides which nodes to pause for a fault that they report (pure). Takes the manager's list of nodes, returns the pauses and the alarms.
+"""Decides which nodes to pause for a fault that they report (pure). Takes the manager's list of nodes, and returns the pauses and the alarms.
 
-A node writes the report itself, into a label of its engine, and may lie. It can only get itself paused, and the number of pauses is limited.
-Private to this collection: no stability is promised to others.
+A node writes its report into a label of its own engine, and may lie. A lie can only pause the node itself, and the number of pauses is limited.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from .._swarm.owned_labels import PAUSED_FOR, PREFIX
 ON_LOSS = "fleet.gpu-swarm.on-loss"
 # The reason if somebody decided that the node stays in service.
 RETURNED = "it was paused for this fault before, and a run or a person has returned it to service"
-# The leader acts at once. The other managers follow in the order of their ids, each this long after the previous one (seconds).
+# The leader acts at once. The other managers act later, in the order of their ids. This is the delay between two managers (seconds).
 TURN_S = 30.0
 
 
 class Memory(NamedTuple):
-    """What one poll remembers for the next one, by node id."""
+    """What one poll remembers for the next poll, by node id."""
 
-    reported: Mapping[str, tuple[str, float]] = {}  # the fault that an active node reports, and when this process first read it
-    handled: Mapping[str, str] = {}  # the fault that it was paused for, while it still reports a fault
+    reported: Mapping[str, tuple[str, float]] = {}  # the fault that an active node reports, and when this process first read the report
+    handled: Mapping[str, str] = {}  # the fault that the node was paused for, kept while the node still reports a fault
     repeated: Mapping[str, str] = {}  # the same kind of fault, reported again while the node was paused
 
 
 class Decision(NamedTuple):
-    """``pause`` are nodes of the API, each with its fault. ``alarms`` has the reasons why nodes with a fault stay in service, by node id.
+    """``pause`` are nodes of the API, each with its fault. ``alarms`` has the reasons why nodes with a fault are not paused, by node id.
 
-    ``turn_s``: if other managers may act on a fault first, this manager's turn comes after so many seconds.
+    ``turn_s``: how long this manager waits if other managers may act on a fault first (seconds).
     """
 
     pause: Sequence[tuple[Mapping[str, Any], str]]
@@ -75,7 +75,7 @@ def limit(nodes: Iterable[Mapping[str, Any]], percent: int) -> int:
 def most_of(watched_nodes: int, percent: int) -> int:
     """Return the limit for this number of GPU nodes.
 
-    It is at least two, except in the smallest fleets. Otherwise one node that stays broken, or lies, would block the pause of another node.
+    The limit is at least two, except in the smallest fleets. Otherwise one node that stays broken, or lies, would block the pause of another node.
     """
     return max(1, min(2, watched_nodes - 1), watched_nodes * percent // 100)
 
@@ -83,14 +83,18 @@ def most_of(watched_nodes: int, percent: int) -> int:
 def watched(nodes: Iterable[Mapping[str, Any]]) -> int:
     """Return how many nodes advertise GPUs or have a watcher's report.
 
-    Both count, because under an old leader a watcher with running tasks reports only faults. Nodes without GPUs do not count: otherwise all
-    GPU nodes of a large swarm could be within the limit. Nodes that are down do not count either: they take no tasks, and their report is old.
+    This function counts both, because under an old leader a watcher with running tasks reports only faults. Nodes without GPUs are not counted:
+    otherwise the limit of a large swarm could include all GPU nodes. Nodes that are down are not counted either: they take no tasks, and their report
+    is old.
     """
     return sum(bool(reported_label(node) or _has_gpus(node)) and _is_up(node) for node in nodes)
 
 
 def _has_gpus(node: Mapping[str, Any]) -> bool:
-    """Return whether the node advertises GPUs: by name, or only their memory if its labels say so. Other devices can be generic resources too."""
+    """Return whether the node advertises GPUs: its resources name GPUs, or its labels describe GPUs.
+
+    Generic resources alone are not enough, because they can be other devices.
+    """
     advertised = ((node.get("Description") or {}).get("Resources") or {}).get("GenericResources")
     labels = (node.get("Spec") or {}).get("Labels") or {}
     return bool(advertised) and (is_labelled(labels) or any(map(names_gpus, generic_resources.from_info(advertised).values())))
@@ -116,8 +120,8 @@ def _remember(nodes: Iterable[Mapping[str, Any]], before: Memory, now: float) ->
         handled_fault = paused_now_for or before.handled.get(node_id)
         if handled_fault:
             handled[node_id] = handled_fault
-        # While a node is paused, its card may come back and be lost again. Anyone who returns the node by hand knows that newer fault, so remember
-        # it. A run records in a label which fault it found to be over, and removes the former availability.
+        # While a node is paused, its card may recover and fail again. Anyone who returns the node by hand knows the newer fault, so remember
+        # the newer fault. A run records in a label which fault is over, and removes the former availability.
         if paused_now_for and is_like_fault(fault, paused_now_for):
             repeated[node_id] = fault
         elif node_id in before.repeated and PREFIX + FORMER in (node["Spec"].get("Labels") or {}):
@@ -129,11 +133,11 @@ def _remember(nodes: Iterable[Mapping[str, Any]], before: Memory, now: float) ->
 
 
 def _why_not_paused(node: Mapping[str, Any], memory: Memory) -> str | None:
-    """Return why a node that reports a fault stays in service, on any manager. None if it may be paused."""
+    """Return why no manager pauses this node although it reports a fault; None if the node may be paused."""
     fault, labels = memory.reported[node["ID"]][0], node["Spec"].get("Labels") or {}
     if labels.get(ON_LOSS) == REPORT:
         return "gpu_node_on_loss is %s for it" % REPORT
-    # The node was returned with this fault known. It may report a fault a little longer than the fault exists.
+    # Somebody returned the node and knew this fault. The node may still report a fault that has just been fixed.
     known_faults = (memory.handled.get(node["ID"]), memory.repeated.get(node["ID"]), labels.get(PREFIX + PAUSED_FOR))
     if any(is_same_fault(fault, known) for known in known_faults if known):
         return RETURNED
@@ -141,7 +145,7 @@ def _why_not_paused(node: Mapping[str, Any], memory: Memory) -> str | None:
 
 
 def _delay_s(nodes: Iterable[Mapping[str, Any]], own_id: str) -> float:
-    """Return how many seconds this manager waits, so that the managers before it can act first."""
+    """Return how many seconds this manager waits, so that managers that are earlier in the order can act first."""
     managers = {node["ID"]: (node.get("ManagerStatus") or {}).get("Leader") for node in nodes if node.get("ManagerStatus")}
     if managers.get(own_id):
         return 0.0

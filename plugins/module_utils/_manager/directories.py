@@ -4,8 +4,9 @@
 
 """Restarts the service if one of its directories was created or replaced after the service started.
 
-At its start, systemd makes all other directories read-only for it. So a directory that is created later is read-only until the next start.
-Private to this collection: no stability is promised to others.
+When the service starts, systemd makes all other directories read-only for the service. So a directory that is created later is read-only until the
+next start.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

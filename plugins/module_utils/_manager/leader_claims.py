@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds GPUs that a new leader counts wrongly, before a task gets one of them, and notes them in the swarm's isolation label.
+"""Finds GPUs that a new leader counts wrongly, before a task gets such a GPU. Writes these GPUs to the swarm's isolation label.
 
-A new leader, or one with a restarted dockerd, only counts how many GPUs the tasks of a node have, and takes that many from the front of the node's
-list (swarmkit manager/scheduler/nodeinfo.go). So it may allocate a GPU again. This lasts until these tasks end. With ``exclusive``, the guard refuses
-a task that gets such a GPU.
-Private to this collection: no stability is promised to others.
+A new leader, or a leader whose dockerd was restarted, only counts how many GPUs the tasks of a node have. Then the leader marks that many GPUs from
+the front of the node's list as allocated (swarmkit manager/scheduler/nodeinfo.go). So the leader may allocate a GPU to a second task until these
+tasks end. With ``exclusive``, the guard refuses a task that gets such a GPU.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .._printable import printable
 from .._swarm import isolation
 from .._swarm.manager import SwarmError, until_written
 
-PID = "/run/docker.pid"  # its time is the start of dockerd
+PID = "/run/docker.pid"  # the time is the start of dockerd
 MOST_TASKS, MOST_VALUES, LONGEST = 100, 16, 80  # limits for the label: tasks, names per task, characters per name
 EVERY_S = 60.0  # check again after this time, because somebody may have changed the level
 
@@ -34,7 +34,7 @@ class LeaderClaims:
         self._say = say
         self._clock = clock
         self._pid = pid
-        self._noted_leader: str | None = None  # the leader in the label, as this process last read or wrote it
+        self._noted_leader: str | None = None  # the leader in the label that this process last read or wrote
         self._noted_at = 0.0
         self._failure: str | None = None
 
@@ -50,17 +50,17 @@ class LeaderClaims:
             self._noted_leader, self._noted_at, self._failure = leader, now, None
         except SwarmError as problem:
             self._report_failure(problem.message)
-        except Exception as problem:  # nodes with faults must still be paused
+        except Exception as problem:  # do not fail, because nodes with faults must still be paused
             self._report_failure("%r. Please report that." % problem)
 
     def _report_failure(self, reason: str) -> None:
-        """Print a failure once, and again only if it changes. The next round tries again."""
+        """Print a failure once, and again only if the text changes. The next round tries again."""
         if reason != self._failure:
             self._say("the GPUs that this leader counts wrongly could not be noted: %s" % reason)
         self._failure = reason
 
     def _dockerd_started(self) -> int:
-        """Return when dockerd was started; 0 if that is unknown."""
+        """Return when dockerd was started; 0 if the time is unknown."""
         try:
             return os.stat(self._pid).st_mtime_ns
         except OSError:

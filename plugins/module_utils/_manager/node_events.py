@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Wakes the service on a manager when a node of the swarm changes: its labels, its state, or the leader.
+"""Wakes the service on a manager when a node of the swarm changes: the node's labels, the node's state, or the leader.
 
-A manager sends events of nodes at once. They only wake the service, which then reads the nodes again. The service also polls from time to time:
-dockerd drops events for a slow reader, and sends none until its restart if it has lost its own watch of the swarm (moby, noderunner.go:
-watchClusterEvents).
-Private to this collection: no stability is promised to others.
+A manager sends events of nodes at once. The events only wake the service, and the service then reads the nodes again. The service also polls from
+time to time, because dockerd drops events for a slow reader. If dockerd has lost its own watch of the swarm, it sends no events until it is restarted
+(moby, noderunner.go: watchClusterEvents).
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Callable, Iterable
 
 from .._errors import GpuSwarmError
 
-# The pause before a broken stream is opened again: the first time, and at most.
+# The pause before a broken stream is opened again: the first pause, and the longest pause (seconds).
 PAUSE_S, LONGEST_S = 1.0, 60.0
 _CHUNK = 1 << 16
 
 
 class Bell:
-    """Rings after each change of a node. ``listen()`` opens a stream, and yields when it is open and at each event."""
+    """Rings after each change of a node. ``listen()`` opens a stream, and yields when the stream is open and at each event."""
 
     def __init__(self, listen: Callable[[], Iterable[object]], pause: Callable[[float], object] = time.sleep) -> None:
         self._listen = listen
@@ -41,13 +41,13 @@ class Bell:
         return [self._read_end]
 
     def silence(self) -> None:
-        """Stop ringing. Later events ring again."""
+        """Stop ringing. The next event rings again."""
         with contextlib.suppress(BlockingIOError):
             while os.read(self._read_end, _CHUNK):
                 pass
 
     def start(self) -> None:
-        """Listen in a thread, which ends with the process."""
+        """Listen in a thread. The thread ends with the process."""
         threading.Thread(target=self._listen_forever, daemon=True).start()
 
     def _listen_forever(self) -> None:
@@ -57,18 +57,18 @@ class Bell:
             self._pause(wait)
 
     def hear(self) -> bool:
-        """Ring until the stream ends. Return whether it could be opened."""
+        """Ring at each event until the stream ends. Return whether the stream could be opened."""
         opened = False
         try:
             for _event in self._listen():
                 opened = self.listens = True
                 self._ring()
-        except GpuSwarmError:  # the rounds report why the manager does not answer
+        except GpuSwarmError:  # the rounds already report why the manager does not answer
             pass
         finally:
             self.listens = False
         return opened
 
     def _ring(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # the pipe is full: it rings already
+        with contextlib.suppress(BlockingIOError):  # the pipe is full, so the bell already rings
             os.write(self._write_end, b"\n")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""gpu-swarm-manager.service: one service with parts, each with its own setting. The service exists while it has a part.
+"""Installs and removes gpu-swarm-manager.service. The service has parts, and each part has its own setting. The service exists while it has a part.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .._program.own_python import require_own_python
 from .._program.unit import Unit, has_gpus
 
 CODE = Code("_manager/two_processes.py")
-_LINKS = {PAUSE: "metrics", JOBS: "logs"}  # link of each part to the directory that it writes to
+_LINKS = {PAUSE: "metrics", JOBS: "logs"}  # each part has a link to the directory that the part writes to
 _SETTINGS = {PAUSE: "swarm_member_metrics_directory", JOBS: "gpu_job_log_directory"}  # the user's setting for that directory
 _SOCKET_SETTING = "swarm_member_docker_socket"
-_PRIVATE = ("tmp", "var/tmp")  # the service has its own ones, which are empty when it starts and removed when it stops
+_PRIVATE = ("tmp", "var/tmp")  # the service has its own temporary directories. They are empty when the service starts, and removed when it stops
 _NOTE = "To remove its parts, set\n# swarm_member_react: false, and run fleet.gpu_swarm.prune_jobs -e timer=false"
 _DESCRIPTION = "Pauses nodes of this Docker swarm with faults of their GPUs, writes metrics and removes finished jobs"
-# With OOMPolicy=continue the first process goes on if the kernel ends the second one for lack of memory.
+# With OOMPolicy=continue the first process continues if memory runs out and the kernel ends the second process.
 _SERVICE = """\
 Type=notify
 ExecStart={command}
@@ -59,7 +59,7 @@ class ManagerService:
         self._unit = Unit(UNIT, *machine, may_reload=not has_gpus(machine.root))
 
     def converge(self, part: str, settings: Mapping[str, Any] | None, check_mode: bool) -> bool:
-        """Install this part, or remove it if ``settings`` is None. Return whether that changes anything. Raises GpuSwarmError."""
+        """Install this part, or remove the part if ``settings`` is None. Return whether anything changes. Raises GpuSwarmError."""
         try:
             if settings is None:
                 changed = self.has(part)
@@ -76,7 +76,10 @@ class ManagerService:
         return changed
 
     def has(self, part: str) -> bool:
-        """Return whether the service has this part, or may still run it, because a run was killed or its settings cannot be read."""
+        """Return whether the service has this part.
+
+        Also True if the service may still run the part: a run was killed, or the part's settings cannot be read.
+        """
         settings = self._service({}).settings()
         if settings is None:
             return self._service({}).is_installed()
@@ -94,12 +97,12 @@ class ManagerService:
         return os.path.isdir(settings[DIRECTORIES[JOBS]]) and self._unit.is_active()
 
     def install(self, part: str, settings: Mapping[str, Any]) -> None:
-        """Add this part to the service and restart it. Install the service if there is none."""
+        """Add this part to the service and restart the service. Install the service if it is missing."""
         _import_service()
         self._start(self._with(part, settings))
 
     def remove(self, part: str) -> None:
-        """Remove the part, and with its last part the service. Paused nodes stay paused until a run returns them. Saved logs stay."""
+        """Remove the part. If it was the last part, remove the service. Paused nodes stay paused until a run returns them. Saved logs are kept."""
         settings = self._service({}).settings() or {}
         remaining = {name: value for name, value in settings.items() if name != part}
         if PAUSE in remaining or JOBS in remaining:
@@ -115,7 +118,7 @@ class ManagerService:
         if directory:
             file.remove(directory)
         self._service({}).remove()
-        if os.path.isdir(self._state_dir) and not os.listdir(self._state_dir):  # only if nothing else uses it
+        if os.path.isdir(self._state_dir) and not os.listdir(self._state_dir):  # only if nothing else uses this directory
             os.rmdir(self._state_dir)
 
     # -- parts -------------------------------------------------------------------------------------------------
@@ -127,7 +130,7 @@ class ManagerService:
     def _start(self, settings: Mapping[str, Any]) -> None:
         logs = _directory(settings, JOBS)
         if logs:
-            _files.make_directory(logs, 0o700)  # the service cannot create it: for the service, other directories are read-only
+            _files.make_directory(logs, 0o700)  # the service cannot create this directory, because other directories are read-only for the service
             if not os.path.isdir(logs):
                 raise GpuSwarmError(
                     "%s is %s, which is a file or a broken link. Remove it, or set another directory, and run this again. The service was not "
@@ -136,7 +139,7 @@ class ManagerService:
         self._remove_former()
         former = _directory(self._service({}).settings() or {}, PAUSE)
         if former and former != _directory(settings, PAUSE):
-            self._unit.stop()  # otherwise it could write the file once more
+            self._unit.stop()  # otherwise the service could write the file once more
             file.remove(former)
         service = self._service(settings)
         service.install(settings)
@@ -153,7 +156,7 @@ class ManagerService:
         if not directory:
             return
         self._require_shared(_SETTINGS[part], directory)
-        # If the home is writable, systemd drops the links in it, and the other directory stays read-only.
+        # If a home directory is writable, systemd drops the links in this directory, and the other directory stays read-only.
         if _is_below(self._home, directory) or _is_below(directory, self._home):
             raise GpuSwarmError(
                 "%s is %s, but %s is the service's own directory. The two must not contain each other. Set another directory, and run this again. "
@@ -173,7 +176,7 @@ class ManagerService:
         return Service(self._unit, self._home, CODE, self._machine.move, links)
 
     def _remove_former(self) -> None:
-        """Stop and remove the services that this one replaces, before it starts."""
+        """Stop and remove the former services that this service replaces, before this service starts."""
         for name, home in _FORMER:
             unit = Unit(name, *self._machine)
             if unit.is_installed():
@@ -198,6 +201,6 @@ def _directory(settings: Mapping[str, Any], part: str) -> str:
 
 
 def _is_below(path: str, directory: str) -> bool:
-    """Return whether this path is the directory, or in it. Links are followed."""
+    """Return whether this path is the directory, or a path in the directory. Links are followed."""
     directory = os.path.realpath(directory)
     return os.path.commonpath([os.path.realpath(path), directory]) == directory

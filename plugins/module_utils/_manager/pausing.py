@@ -4,8 +4,8 @@
 
 """Pauses nodes that report a fault. A pause that fails is tried again in a later round.
 
-The process can be killed at any point: a pause with its labels is one versioned update, and the rest is read again.
-Private to this collection: no stability is promised to others.
+The process may be killed at any point, because a pause with its labels is one versioned update, and all other data is read again.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Pausing:
         self._limit = limit
         self._memory = Memory(handled=_read_handled())
         self._alarms: dict[str, str] = {}
-        self._refused: dict[str, str] = {}  # why a node could not be paused, as last logged
+        self._refused: dict[str, str] = {}  # by node id, the last logged reason why the node could not be paused
         self._published: object = None
         self._write_failure = ""
 
@@ -47,7 +47,7 @@ class Pausing:
         return None if decision.turn_s is None else max(AGAIN_S, decision.turn_s)
 
     def _pause(self, manager: Manager, node: Mapping[str, Any], fault: str) -> bool:
-        """Pause a node. Return False if it must be tried again at once, because somebody else changed the node meanwhile."""
+        """Pause a node. Return False if somebody else changed the node meanwhile and the caller must try again at once."""
         want = {
             "id": node["ID"],
             "labels": None,
@@ -75,7 +75,7 @@ class Pausing:
     # -- reports -----------------------------------------------------------------------------------------
 
     def _alarm(self, nodes: Sequence[Mapping[str, Any]], alarms: Mapping[str, str]) -> None:
-        """Log each alarm once, and again only if it changes."""
+        """Log each alarm once, and again only if its text changes."""
         for node in nodes:
             node_id = node["ID"]
             if node_id in alarms and alarms[node_id] != self._alarms.get(node_id):

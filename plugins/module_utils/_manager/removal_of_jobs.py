@@ -4,8 +4,8 @@
 
 """Removes finished jobs on the manager that leads: when the service starts, and then hourly.
 
-It has its own thread, because saving logs may take long, and metrics must be written meanwhile.
-Private to this collection: no stability is promised to others.
+The removal has its own thread, because saving logs may take long, and metrics must be written meanwhile.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .rounds import CONNECTION, Nodes
 
 EVERY_S = 3600.0
 ANSWER_S = 60
-LIMIT_S = 3000.0  # then the process ends and is started again
+LIMIT_S = 3000.0  # after this time the process ends and is started again
 
 
 class RemovalOfJobs:
@@ -51,7 +51,7 @@ class RemovalOfJobs:
             self._thread.start()
 
     def remove(self) -> None:
-        """Remove finished jobs. Log the names of removed jobs, and of those that stay because their log could not be saved."""
+        """Remove finished jobs. Log the names of removed jobs, and the names of jobs that are kept because their log could not be saved."""
         settings = self._settings
         try:
             logs.sweep(settings["log_directory"])

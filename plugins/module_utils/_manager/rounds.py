@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Rounds of a process: it reads the list of nodes whenever a node changes, acts on it, and waits for the next change.
+"""Runs the rounds of a process. In each round, the process reads the list of nodes, acts on the list, and waits for the next change of a node.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from .._program.lifetime import Lifetime, say
 from .._swarm.manager import Manager, SwarmError, connect
 from .node_events import Bell
 
-# How often it polls without events (seconds): if the stream of events is open, and if it is not.
+# The time between polls without events (seconds): with an open stream of events, and without one.
 LISTENING_S, POLL_S = 15, 5
 AGAIN_S = 1  # if somebody else changed a node between reading and writing
-SHARE = 0.05  # at most this part of the time is spent on polling, even if nodes change all the time
+SHARE = 0.05  # the largest part of the time to spend on polling, even if nodes change all the time
 ANSWER_S = 20  # how long a manager may take to answer
 CONNECTION = dict(tls=False, validate_certs=False, ca_path=None, client_cert=None, client_key=None, api_version="auto", timeout=ANSWER_S)
 
 Nodes = Sequence[Mapping[str, Any]]
-# Acts on the list of nodes. Returns the seconds until the next round must begin, or None if there is no hurry.
+# Acts on the list of nodes. Returns the seconds until the next round must begin, or None without such a limit.
 Act = Callable[[Manager, Nodes], "float | None"]
 
 
@@ -55,7 +55,7 @@ class Rounds:
                 self.lifetime.wait(earliest - time.monotonic())
 
     def poll(self) -> float:
-        """Run one round. Return the seconds until the next one must begin."""
+        """Run one round. Return the seconds until the next round must begin."""
         try:
             manager = self._manager = self._manager or self._connected()
             nodes = manager.nodes()
@@ -83,5 +83,5 @@ class Rounds:
 
 
 def shortest_interval_s(duration_s: float) -> float:
-    """Return the shortest time between the starts of two rounds, if the first one took ``duration_s`` seconds."""
+    """Return the shortest time between the starts of two rounds, if the first round took ``duration_s`` seconds."""
     return min(POLL_S, max(AGAIN_S, duration_s / SHARE))

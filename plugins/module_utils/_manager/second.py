@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Keeps the second process of the service running. The first one never waits for it.
+"""Keeps the second process of the service running. The first process never waits for the second process.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Callable, Sequence
 
 from .._program.lifetime import say
 
-AGAIN_S = 10.0  # the pause before it is started again
-# The exit status of the second process if the whole service must restart, because a directory exists now that was missing at its start. systemd makes
-# only existing directories writable.
+AGAIN_S = 10.0  # the pause before the process is started again
+# The exit status of the second process if the whole service must restart. A restart is needed if a directory was created after the start, because
+# systemd makes only existing directories writable.
 RESTART_SERVICE = 75
 
 
 class Second:
-    """The second process. It is started, waited for and started again in a thread, which ends with the first process."""
+    """The second process. A thread starts the process, waits for its end, and starts it again. The thread ends with the first process."""
 
     def __init__(self, command: Sequence[str], pause: Callable[[float], object] = time.sleep) -> None:
         self._command = command
@@ -40,10 +40,10 @@ class Second:
             self._pause(AGAIN_S)
 
     def run_once(self) -> None:
-        """Start it and wait for its end."""
+        """Start the second process and wait for its end."""
         environment = {name: value for name, value in os.environ.items() if name not in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")}
         try:
-            # This is a service, so there is no AnsibleModule.
+            # This code runs in a service, without an AnsibleModule.
             status = subprocess.call(self._command, env=environment)  # pylint: disable=ansible-bad-function
         except OSError as problem:
             say("the process for metrics and jobs cannot be started: %s. Nodes with faults are still paused." % problem)

@@ -4,8 +4,8 @@
 
 """The two processes of gpu-swarm-manager. The first one only pauses nodes. The second one does everything else.
 
-Each has its own memory limit. If memory runs out, the kernel ends the second one first. Private to this collection: no stability is promised
-to others.
+Each process has its own memory limit. If memory runs out, the kernel ends the second process first. Private to this collection; it may change without
+notice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SILENT_S = 180  # without a sign of life for this time, the kernel ends the seco
 
 
 def main() -> None:
-    home = os.path.dirname(os.path.abspath(sys.argv[0]))  # a link to the code that the service was started with
+    home = os.path.dirname(os.path.abspath(sys.argv[0]))  # a link to the code of the running service
     with open(os.path.join(home, SETTINGS), encoding="utf-8") as stream:
         settings = json.load(stream)
     if sys.argv[1:] == [SECOND]:
@@ -49,7 +49,7 @@ def main() -> None:
     else:
         _limit_memory(SECOND_MIB)
         _run_second(settings, _tell_systemd)
-    # All lines are in the journal already. A normal exit would abort if a thread holds the lock of stdout.
+    # The journal already has all lines. A normal exit would abort if a thread holds the lock of stdout.
     os._exit(0)
 
 
@@ -92,7 +92,7 @@ def _tell_systemd() -> None:
 
 
 def _limit_memory(mebibytes: int) -> None:
-    """Set the soft limit only. The second process inherits the limits of the first one and raises its own."""
+    """Set the soft limit only. The second process inherits the limits of the first process and raises its own soft limit."""
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     wanted = mebibytes << 20
     resource.setrlimit(resource.RLIMIT_DATA, (wanted if hard == resource.RLIM_INFINITY else min(wanted, hard), hard))

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Limits the number of values of a label (pure): keeps those with the greatest weight, and one value for all others.
+"""Limits the number of values of a label (pure): keeps the values with the greatest weight, and one value for all others.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

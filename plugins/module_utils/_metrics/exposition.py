@@ -6,7 +6,7 @@
 
 https://prometheus.io/docs/instrumenting/exposition_formats/#text-based-format.
 No library is used, because it would have to be installed on each manager.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ class Sample(NamedTuple):
 
 
 def text(samples: Iterable[Sample]) -> str:
-    """Return the content of the file. If two samples have the same labels, the first one counts, because node_exporter rejects duplicates."""
+    """Return the content of the file.
+
+    If two samples have the same labels, only the first sample is written, because node_exporter rejects duplicates.
+    """
     lines: dict[str, dict[str, str]] = {}
     for sample in samples:
         lines.setdefault(sample.metric.name, {}).setdefault(_labels(sample), number(sample.value))
@@ -60,5 +63,5 @@ def _help(sentence: str) -> str:
 
 
 def number(value: float) -> str:
-    """Return the value as text. Whole numbers have no exponent, so that a time in seconds stays readable."""
+    """Return the value as text. Whole numbers have no exponent, so that people can read a time in seconds."""
     return "%d" % value if value == int(value) else repr(float(value))

@@ -4,7 +4,7 @@
 
 """Writes and removes the file that node_exporter's textfile collector reads.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def write(directory: str, text: str) -> str:
             with os.fdopen(handle, "wb") as stream:
                 os.fchmod(stream.fileno(), MODE)
                 stream.write(text.encode("utf-8"))
-            # This replaces anything with that name and follows no link. node_exporter may own the directory and put a link there.
+            # The rename replaces any file with that name and follows no link. node_exporter may own the directory and may put a link in it.
             os.replace(temporary, path)
         except BaseException:
             with contextlib.suppress(OSError):
@@ -56,7 +56,10 @@ def write(directory: str, text: str) -> str:
 
 
 def remove(directory: str) -> bool:
-    """Remove the file if the service wrote it, and return whether it did. A file that a run of status wrote stays. Raises GpuSwarmError."""
+    """Remove the file if the service wrote it.
+
+    Return whether the file was removed. A file from a run of the status playbook is kept. Raises GpuSwarmError.
+    """
     try:
         if not _is_written_by_service(path_in(directory)):
             return False
@@ -69,7 +72,7 @@ def remove(directory: str) -> bool:
 
 
 def _is_written_by_service(path: str) -> bool:
-    # If node_exporter owns the directory, this name may belong to anything.
+    # If node_exporter owns the directory, anything may have this name.
     if not stat.S_ISREG(os.lstat(path).st_mode):
         return False
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -78,7 +81,7 @@ def _is_written_by_service(path: str) -> bool:
 
 
 def _sweep(directory: str) -> None:
-    """Remove temporary files of killed processes, but none that another process is writing."""
+    """Remove temporary files of killed processes, but no file that another process is writing."""
     for leftover in glob.glob(os.path.join(glob.escape(directory), _TEMPORARY + "*")):
         with contextlib.suppress(OSError):
             if time.time() - os.lstat(leftover).st_mtime > _ABANDONED_S:

@@ -2,12 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Keeps the metrics file up to date in a service that reads the list of nodes every few seconds. The leader writes it, other managers remove it.
+"""Keeps the metrics file up to date in a service that reads the list of nodes every few seconds.
 
-Reading a swarm's tasks costs the manager much more than reading its nodes: 12 MB and 0.2 s for 4,000 tasks, 60 MB and 1 s for 20,000. So read them
-once a minute, or sooner if a node's state changes, but for at most a hundredth of the time. Explaining a pending service takes long, so explain
-only the services that the file names.
-Private to this collection: no stability is promised to others.
+The leader writes the file. Other managers remove it.
+
+Reading a swarm's tasks costs the manager much more than reading its nodes: 12 MB and 0.2 s for 4,000 tasks, 60 MB and 1 s for 20,000. So this code
+reads the tasks once a minute, or sooner if a node's state changes, but for at most a hundredth of the time. Explaining a pending service takes long,
+so this code explains only the services that the file names.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -55,9 +57,9 @@ class Keeper:
             elif self._is_due(nodes):
                 self._write(manager, nodes)
                 self._failure = None
-        except GpuSwarmError as problem:  # also errors of the manager
+        except GpuSwarmError as problem:  # this includes errors of the manager
             self._report_failure(problem.message)
-        except Exception as problem:  # nodes with faults must still be paused
+        except Exception as problem:  # do not fail, because nodes with faults must still be paused
             self._report_failure("the metrics could not be computed: %r. Please report that." % problem)
 
     def _remove_file(self) -> None:
@@ -85,7 +87,7 @@ class Keeper:
             self._reading_took_s = self._clock() - self._read_at
 
     def _report_failure(self, message: str) -> None:
-        """Report a failure once, and again only if it changes."""
+        """Report a failure once, and again only if the text changes."""
         if message != self._failure:
             self._say(message)
         self._failure = message

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""All metrics (pure): their names, labels and meaning, as docs/reference/metrics.md lists them.
+"""All metrics (pure): their names, labels and meaning. docs/reference/metrics.md lists the same metrics.
 
-Private to this collection: no stability is promised to others. The names, labels and values of the metrics are what users build on.
+Private to this collection; it may change without notice. The names, labels and values of the metrics are what users build on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ YES, NO = "yes", "no"
 
 
 class Metric(NamedTuple):
-    """A gauge. ``labels`` are in the order of the file. ``help`` is a sentence."""
+    """A gauge. ``labels`` have the same order as in the file. ``help`` is a sentence."""
 
     name: str
     labels: tuple[str, ...]

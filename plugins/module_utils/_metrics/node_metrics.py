@@ -4,7 +4,7 @@
 
 """The metrics of nodes and of the GPUs on them (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .exposition import Sample
 READY = "ready"
 BY_RUN, BY_FAULT, BY_HAND = "run", "fault", "hand"
 _STATES = {ACTIVE: READY, PAUSED: "paused", DRAINED: "drained"}
-# States that are shown even with the value 0, so that panels and alerts find them.
+# States that are written even with the value 0, so that panels and alerts find these states.
 ALWAYS = ((READY, ""), ("paused", BY_RUN), ("paused", BY_FAULT), ("paused", BY_HAND), ("drained", BY_RUN), ("drained", BY_HAND), ("down", ""))
 # More resource kinds than anybody needs. Without a limit, a hostile node could report any number of them.
 MOST_KINDS = 50
@@ -45,7 +45,7 @@ def of_nodes(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
 
 
 def state_of(record: Mapping[str, Any]) -> tuple[str, str]:
-    """Return (the node's state; who paused or drained it, '' for other states)."""
+    """Return (the node's state, who paused or drained the node). The second value is '' for other states."""
     docker_state = closed_as(record)
     state = _STATES.get(docker_state, docker_state)
     if docker_state not in (PAUSED, DRAINED):
@@ -94,9 +94,9 @@ def _resources(record: Mapping[str, Any], kinds: Collection[str]) -> Iterator[Sa
 
 
 def _faulty(record: Mapping[str, Any], entry: Mapping[str, Any], among: Any = None) -> int:
-    """Return how many resources of a kind the node reports as faulty, or how many of those in ``among``.
+    """Return how many resources of a kind the node reports as faulty. With ``among``, count only the resources in ``among``.
 
-    A report names one card and the number of faulty cards. Without a card, the driver is faulty, and so are all cards.
+    A report names one card and the number of faulty cards. If the report names no card, the driver is faulty, and so are all cards.
     """
     reported = record["health"]
     if not _is_unfit(reported) or not is_of_gpus(entry):
@@ -104,7 +104,7 @@ def _faulty(record: Mapping[str, Any], entry: Mapping[str, Any], among: Any = No
     values = entry["values"] if among is None else among
     if reported["card"] is None:
         return len(values)
-    on_card = len([value for value in values if reported["card"] in devices_of(value)])  # several if they are slots
+    on_card = len([value for value in values if reported["card"] in devices_of(value)])  # more than one if the card has slots
     return on_card if among is not None or not on_card else max(on_card, min(reported["cards"], len(values)))
 
 
@@ -117,14 +117,14 @@ def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
     node, reported = _node_labels(record), record["health"]
     for kind, entry in record["resources"].items():
         if entry["type"] == "named" and all(item["value"].startswith(("GPU-", "MIG-")) for item in entry["held"]):
-            # Several slots of a card are one GPU, and a group is several.
+            # Several slots of a card are one GPU. A group of GPUs is several GPUs.
             cards = ((card, item["service"] or "") for item in entry["held"] for card in devices_of(item["value"]))
             for card, service in dict.fromkeys(cards):
                 yield Sample(metric_names.GPU_ALLOCATED, (card, *node, kind, service), 1)
         if is_of_gpus(entry):
             allocated = {card for item in entry["held"] for card in devices_of(item["value"])}
             for card in dict.fromkeys(card for value in entry["free"] for card in devices_of(value)):
-                if card not in allocated:  # a card with a free slot may have another one that is allocated
+                if card not in allocated:  # a card with a free slot may also have an allocated slot
                     yield Sample(metric_names.GPU_FREE, (card, *node, kind), 1)
     yield from dict.fromkeys(Sample(metric_names.GPU_FAULT, fault, 1) for fault in _faults(record))
     if _is_unfit(reported):
@@ -134,7 +134,7 @@ def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
 
 
 def _faults(record: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yield the labels of each card that is unfit for work: the watcher reports it, or a run excluded it without consent."""
+    """Yield the labels of each card that cannot be used: the watcher reports the card, or a run excluded the card without consent."""
     node, reported = _node_labels(record), record["health"]
     has_fault = _is_unfit(reported)
     if has_fault:

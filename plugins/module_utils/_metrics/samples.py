@@ -4,7 +4,7 @@
 
 """Converts a ledger into the metrics file (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .exposition import Sample
 from .node_metrics import of_nodes
 from .service_metrics import of_services
 
-# Which runs record their end.
+# The runs that record their end.
 ALL_RUNS, CHANGING_RUNS = "all", "changing"
 # The outcomes of a host in a run, as in the run's table.
 OUTCOMES = ("done", "waiting", "untouched", "failed")
@@ -77,7 +77,7 @@ def _allocation_findings(findings: Collection[Mapping[str, Any]]) -> Iterator[Sa
 
 
 def _lease(lease: Mapping[str, Any] | None, now: float) -> Iterator[Sample]:
-    """Yield the metrics of a lease that is in force. Its holder is not a label, because each run would add a value; the ledger shows it."""
+    """Yield the metrics of a lease that is in force. The holder is not a label, because each run would add a value. The ledger shows the holder."""
     expires_in = (lease or {}).get("expires_in")
     if lease is None or (expires_in is not None and expires_in <= 0):
         return

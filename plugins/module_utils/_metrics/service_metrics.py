@@ -4,8 +4,8 @@
 
 """The metrics of services (pure): their allocations, their pending tasks, and whether they see GPUs without reserving them.
 
-A service counts once, however many tasks it has. So does an array of jobs that is one service.
-Private to this collection: no stability is promised to others.
+A service is counted once, however many tasks it has. An array of jobs that is one service is also counted once.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from . import metric_names
 from .bounds import OTHERS, heaviest
 from .exposition import Sample
 
-# The limit for each of these metrics. All further services count under one name.
+# The most services for each of these metrics. All further services share one name.
 MOST_SERVICES = 50
 
 
 def of_services(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
     yield from _allocated(ledger)
     yield from _pending(ledger, now)
-    # A service that reserves memory of a GPU gets no device unless it sets the variable, so it does not count.
+    # A service that reserves memory of a GPU gets no device unless the service sets the variable. So such a service is not counted.
     seeing = sorted(service["service"] for service in ledger["unreserved"] if not service["reserves"])
     yield Sample(metric_names.UNRESERVED_SERVICES, (), len(seeing))
     for service in seeing[:MOST_SERVICES]:
@@ -53,7 +53,7 @@ def _allocated(ledger: Mapping[str, Any]) -> Iterator[Sample]:
 
 
 class _Waiting:
-    """The tasks of one service, or of all others together."""
+    """The waiting tasks of one service, or of all other services together."""
 
     def __init__(self) -> None:
         self.tasks = 0
@@ -64,7 +64,7 @@ class _Waiting:
         self.tasks += group["count"]
         since = epoch(group["since"])
         if self.since is None or (since is not None and since < self.since):
-            # During an update a service has two specifications. The one with the oldest waiting task counts.
+            # During an update a service has two specifications. Use the specification with the oldest waiting task.
             self.since, self.wants = since, dict(group["wants"])
 
 

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A node's availability, and the labels with which a run marks that it changed it (pure).
+"""Reads a node's availability, and the labels that mark a change of the availability by a run (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ _PARTICIPLES = {PAUSED: "paused", DRAINED: "drained"}
 
 
 def read_mark(value: str | None) -> tuple[str | None, str]:
-    """Return (the former availability, the availability that the run set). A mark ``active`` means ``active/pause``. (None, …) without a mark."""
+    """Return (the former availability, the availability that the run set).
+
+    A mark ``active`` means ``active/pause``. Without a mark, return (None, …).
+    """
     if value is None:
         return None, PAUSED
     former, dummy_slash, set_by_run = value.partition("/")
@@ -30,28 +33,28 @@ def read_mark(value: str | None) -> tuple[str | None, str]:
 
 
 def is_set_by_run(spec: Mapping[str, Any], prefix: str) -> bool:
-    """Return whether a run set the node's current availability. A later change by somebody else makes it theirs."""
+    """Return whether a run set the node's current availability. False if somebody else changed the availability later."""
     former, set_by_run = read_mark((spec.get("Labels") or {}).get(prefix + FORMER))
     return former is not None and spec.get("Availability") == set_by_run
 
 
 def set_at(spec: Mapping[str, Any], prefix: str) -> str | None:
-    """Return when a run set the node's current availability; None if no run did, or the time is unknown."""
+    """Return when a run set the node's current availability; None if no run set it, or if the time is unknown."""
     return (spec.get("Labels") or {}).get(prefix + SINCE) if is_set_by_run(spec, prefix) else None
 
 
 def set_by(spec: Mapping[str, Any], prefix: str) -> str | None:
-    """Return which playbook set the node's current availability; None if none did, or its name is unknown."""
+    """Return which playbook set the node's current availability; None if no playbook set it, or if the name is unknown."""
     return (spec.get("Labels") or {}).get(prefix + BY) if is_set_by_run(spec, prefix) else None
 
 
 def paused_for(spec: Mapping[str, Any], prefix: str) -> str | None:
-    """Return the fault for which the node is paused; None if it is not paused, or for another reason."""
+    """Return the fault for which the node is paused; None if the node is not paused, or is paused for another reason."""
     return (spec.get("Labels") or {}).get(prefix + PAUSED_FOR) if is_set_by_run(spec, prefix) else None
 
 
 def closed_as(record: Mapping[str, Any]) -> str:
-    """Return the node's state if it is not ready, otherwise its availability. ``record`` is the ledger's."""
+    """Return the node's state if the node is not ready, otherwise its availability. ``record`` is the node's record in the ledger."""
     return str(record["state"] if record["state"] != "ready" else record["availability"])
 
 

@@ -4,8 +4,8 @@
 
 """Counts the tasks of all services in one pass (pure), the way swarmkit's scheduler and orchestrators count them.
 
-manager/scheduler/nodeinfo.go: a task counts from its assignment to its end. It counts as a replica only while swarm wants it to run.
-Private to this collection: no stability is promised to others.
+manager/scheduler/nodeinfo.go counts a task from its assignment to its end. The task is counted as a replica only while swarm wants the task to run.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class Tally:
         self.waiting = 0  # not assigned yet
         self.unallocated = 0  # waiting tasks without an address in their networks
         self.delayed = 0  # live tasks that start after a delay
-        self.complete = 0  # in the job's current iteration
-        self.ended = 0  # ended, and not started again
+        self.complete = 0  # complete in the job's current iteration
+        self.ended = 0  # tasks that ended and were not started again
         self.since: str | None = None  # when the first waiting task began to wait
         self.scheduler_message = ""  # why the scheduler could not place a waiting task
         self.failure = ("", "")  # when the last task failed, and why
         self.networks: set[str] = set()  # the drivers of its networks
         self.nodes: set[str] = set()  # nodes with a live or waiting task
         self.slots: set[int] = set()  # slots with a live or waiting task
-        self.last: dict[int, tuple[str, str]] = {}  # creation time and state of the newest task that is neither, by slot
+        self.last: dict[int, tuple[str, str]] = {}  # by slot: creation time and state of the newest task that is neither live nor waiting
 
     def add(self, task: Mapping[str, Any], is_current: bool) -> None:
         status, desired = task["Status"], task.get("DesiredState")
@@ -93,15 +93,18 @@ class Census:
 
 
 def host_ports(spec: Mapping[str, Any] | None) -> set[Port]:
-    """Return the host's ports that a service's specification publishes. Ports whose number the node chooses never conflict and are not listed."""
+    """Return the host's ports that a service's specification publishes.
+
+    Ports with a number that the node chooses never conflict and are not listed.
+    """
     return _published_on_host(((spec or {}).get("EndpointSpec") or {}).get("Ports"))
 
 
 def _ports_in_use(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> set[Port]:
     """Return the host's ports that a task uses.
 
-    The API does not show the ports of a task's specification, so compare the ports of its status with those of its service. During an update older
-    tasks may use other ports, so the service's former specification counts too.
+    The API does not show the ports of a task's specification, so compare the ports in the task's status with the ports of its service. During an
+    update older tasks may use other ports, so compare with the ports of the service's former specification too.
     """
     specified = host_ports((service or {}).get("Spec")) | host_ports((service or {}).get("PreviousSpec"))
     shown = _published_on_host((task["Status"].get("PortStatus") or {}).get("Ports"))

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a task could run on a node other than its own (pure), by the requirements of its service.
+"""Finds out whether a task could run on a node other than its own (pure), by the requirements of its service.
 
-Makes the same comparisons as ``pending``, but with the total resources of nodes, since free resources change all the time.
-Private to this collection: no stability is promised to others.
+Makes the same comparisons as ``pending``, but with the total resources of nodes, because free resources change all the time.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def set_elsewhere(records: Sequence[Mapping[str, Any]], nodes: Iterable[Mapping[
 
 
 def _suitable_nodes(service: Mapping[str, Any] | None, schedulable: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str] | None:
-    """Return the ids of up to two nodes that could run the service's tasks. Two are enough: one of them is not the task's own node.
+    """Return the ids of up to two nodes that could run the service's tasks. Two nodes are enough, because one of them is not the task's own node.
 
-    None for a global service, whose tasks belong to their nodes, and for a removed service.
+    Return None for a global service, because its tasks belong to their nodes. Return None for a removed service too.
     """
     if service is None or is_global(service):
         return None

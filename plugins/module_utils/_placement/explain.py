@@ -5,7 +5,7 @@
 """Explains why a service finds no node, and the smallest change that would make room for it (pure).
 
 Each explanation assumes that the scheduler places this service next. Other waiting services may take the room first.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .scheduler import (
 from .shortage import is_over, is_short, size_of, still_needed, without_tasks
 
 ALL = "*"
-# Filters that a node may pass later: when tasks end, or when someone makes it schedulable.
+# Filters that a node may pass later: when tasks end, or when someone makes the node schedulable.
 TEMPORARY = frozenset([READY, RESOURCES, PORTS, REPLICAS])
 # Swarm creates no task of a global service on nodes that fail one of these filters.
 NO_TASK = frozenset([READY, CONSTRAINTS, PLATFORM])
@@ -71,7 +71,7 @@ def explain_services(
 ) -> list[dict[str, Any]]:
     """Return explanations of the services with these names or ids, ordered by name. ALL stands for every service with too few tasks.
 
-    Explains at most ``most`` services, those that have waited longest, because each one is compared with every node.
+    Explains at most ``most`` services, because each service is compared with every node. The services that have waited longest are chosen.
     """
     chosen = [
         service
@@ -93,7 +93,7 @@ def explain(service: Mapping[str, Any], state: SwarmState) -> dict[str, Any]:
     tally, size = census.tally_of(service["ID"]), size_of(service)
     demand = demand_of(service, tally.networks)
     checked = [CheckedNode(spot, failed(demand, spot)) for spot in spots(demand, places, census)]
-    if is_global(service):  # a node that has a task needs no second one
+    if is_global(service):  # a node that has a task needs no second task
         checked = [node for node in checked if not node.spot.replicas]
     feasible = [node for node in checked if not node.fails]
     needed, rooms = still_needed(service, tally), [room(demand, node.spot) for node in feasible]
@@ -133,7 +133,7 @@ def _fits_everywhere(checked: Iterable[CheckedNode]) -> bool:
 
 
 def _is_possible(demand: Demand, node: CheckedNode) -> bool:
-    """Return whether a task could run there if the node were empty and schedulable."""
+    """Return whether a task could run on the node if the node were empty and schedulable."""
     return TEMPORARY.issuperset(node.fails) and not short(demand, node.spot.place.total)
 
 
@@ -141,7 +141,7 @@ def _is_possible(demand: Demand, node: CheckedNode) -> bool:
 
 
 def nearest(demand: Demand, checked: Iterable[CheckedNode], service: str) -> list[dict[str, Any]]:
-    """Return the nodes that only one filter excludes, as [{filter, hostnames, text}]. Nodes that lack the least come first."""
+    """Return the nodes that only one filter excludes, as [{filter, hostnames, text}]. Nodes that lack the least are first."""
     single = [node for node in checked if len(node.fails) == 1]
     lacking_room = [node for node in single if node.fails[0] == RESOURCES and not short(demand, node.spot.place.total)]
     misses = [
@@ -178,7 +178,7 @@ def _room_text(demand: Demand, node: CheckedNode, service: str) -> str:
 def tasks_to_end(missing: Mapping[str, float], tasks: Iterable[Mapping[str, Any]], service: str) -> list[Mapping[str, Any]]:
     """Return the fewest tasks of other services whose allocations would be enough.
 
-    [] if CPUs or memory are missing: those are not allocated piece by piece.
+    [] if CPUs or memory are missing, because CPUs and memory are not allocated piece by piece.
     """
     still_missing, chosen = dict(missing), []
     candidates = [task for task in tasks if task["service"] != service and any(_allocated(task, kind) for kind in missing)]
@@ -218,7 +218,7 @@ def _plain(text: str) -> str:
     return text.replace("%", "%%")
 
 
-# Filters other than resources. Those that are easiest to pass come first.
+# Filters other than resources. Filters that are easiest to pass are first.
 _DESCRIPTIONS: tuple[tuple[str, Callable[[Demand, CheckedNode], str]], ...] = (
     (READY, lambda dummy_demand, node: "%%s: room, but it takes no new tasks (%s)" % _plain(why_closed(node.spot.place.record))),
     (PORTS, _ports),
@@ -257,7 +257,7 @@ def _needs(demand: Demand) -> str:
 
 
 def _fragments(demand: Demand, checked: Sequence[CheckedNode]) -> list[str]:
-    """Return texts about resource kinds with enough free resources in the swarm, but not on one node."""
+    """Return texts about resource kinds with enough free resources in the swarm, but not on any single node."""
     open_places = [node.spot.place for node in checked if set(node.fails) <= {RESOURCES}]
     texts = []
     for kind, amount in demand.wants.items():

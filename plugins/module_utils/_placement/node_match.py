@@ -5,7 +5,7 @@
 """Matches placement constraints and platforms of services with nodes, as swarmkit does (pure).
 
 swarmkit manager/constraint/constraint.go, manager/scheduler/filter.go
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def is_met(constraint: str, node: Mapping[str, Any]) -> bool:
         is_same = _same_address(wanted, node.get("Status", {}).get("Addr"))
         return is_same is not None and is_same == equal
     value = _value(key, node)
-    # Values are not case-sensitive. A missing value counts as empty.
+    # Values are not case-sensitive. A missing value is treated as empty.
     return value is not None and (value.lower() == wanted.lower()) == equal
 
 
@@ -69,7 +69,7 @@ def _value(key: str, node: Mapping[str, Any]) -> str | None:
     name = key.lower()
     if name in _FIELDS:
         return _FIELDS[name](node) or ""
-    # The label's own key is case-sensitive.
+    # The key of the label itself is case-sensitive.
     if name.startswith(NODE_LABEL):
         return (node.get("Spec", {}).get("Labels") or {}).get(key[len(NODE_LABEL) :], "")
     if name.startswith(ENGINE_LABEL):
@@ -78,7 +78,7 @@ def _value(key: str, node: Mapping[str, Any]) -> str | None:
 
 
 def _same_address(wanted: str, address: Any) -> bool | None:
-    """Return whether the address equals the wanted one or is in the wanted network; None if one of them is invalid."""
+    """Return whether the address equals the wanted address or is in the wanted network; None if either text is invalid."""
     try:
         return ipaddress.ip_address(address) in ipaddress.ip_network(wanted, strict=False)
     except (ValueError, TypeError):

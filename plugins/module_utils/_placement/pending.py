@@ -5,7 +5,7 @@
 """Finds out why tasks are pending (pure), in addition to the scheduler's own reason.
 
 Compares constraints, platform and resources, for all groups of tasks at once. ``explain`` checks one service with every filter.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CPUS, MEMORY = "=CPUs", "=GiB of memory"
 UNITS = {CPUS: 1e9, MEMORY: 2.0**30}
 
 
-# Groups of waiting tasks. The key is what they have in common: service, node, the scheduler's reason, needs.
+# Groups of waiting tasks. The key has the values that all tasks of a group share: service, node, the scheduler's reason, needs.
 Waiting = Dict[Tuple[str, str, Tuple[str, str, str], str], Dict[str, Any]]
 
 
@@ -34,7 +34,7 @@ class Place(NamedTuple):
     free: dict[str, float]
 
 
-# (constraints, platforms) -> the places that meet them.
+# (constraints, platforms) -> the places that meet these requirements.
 PlacesByPlacement = Dict[Tuple[Tuple[str, ...], Tuple[Tuple[Any, Any], ...]], List[Place]]
 
 
@@ -61,12 +61,12 @@ def pending(
     reserved: Mapping[str, Sequence[int]],
     now: float | None,
 ) -> list[dict[str, Any]]:
-    """Return the groups as the module returns them, the largest first."""
+    """Return the groups in the form of the module's result, the largest group first."""
     by_id = {record["id"]: record for record in records}
-    # Not needed while no task waits.
+    # Imported here, because this code is not needed while no task waits.
     places = [place(node, by_id[node["ID"]], reserved) for node in nodes] if waiting else []
     places_by_placement: PlacesByPlacement = {}
-    missing: dict[tuple[str, str | None], list[str]] = {}  # by needs and node, since thousands of services may have the same needs
+    missing: dict[tuple[str, str | None], list[str]] = {}  # by needs and node, because thousands of services may have the same needs
     groups = []
     for (dummy_service, node_id, reason, needs), group in waiting.items():
         wants = wanted_by(group["spec"])
@@ -103,7 +103,7 @@ def place(node: Mapping[str, Any], record: Mapping[str, Any], reserved: Mapping[
 
 
 def required_free(amount: float) -> float:
-    """Return how much the scheduler requires to be free: at least one, even if the task reserves 0.
+    """Return the amount that must be free for the scheduler: at least one, even if the task reserves 0.
 
     A reservation of 0 takes all free resources of a named kind, and nothing of a counted kind.
     """
@@ -112,7 +112,7 @@ def required_free(amount: float) -> float:
 
 def wanted_by(spec: Mapping[str, Any]) -> dict[str, Any]:
     reserved = reservations(spec)
-    wants = dict(generic_resources.from_info(reserved.get("GenericResources")))  # swarmkit accepts only amounts here
+    wants = dict(generic_resources.from_info(reserved.get("GenericResources")))  # in a reservation, swarmkit accepts only amounts
     wants.update({kind: reserved[key] for kind, key in ((CPUS, "NanoCPUs"), (MEMORY, "MemoryBytes")) if reserved.get(key)})
     return wants
 
@@ -123,7 +123,7 @@ def _reasons(
     """Return why no node takes these tasks, as texts; [] if the ledger shows no reason."""
     placement = spec.get("Placement") or {}
     constraints, platforms = placement.get("Constraints") or [], placement.get("Platforms") or []
-    if node_id:  # a task of a global service can run only there
+    if node_id:  # a task of a global service can run only on this node
         places = [place for place in places if place.node["ID"] == node_id]
         matching = _matching_places(constraints, platforms, places)
     else:
@@ -158,7 +158,7 @@ def _matches(constraints: Iterable[str], platforms: Iterable[Mapping[str, Any]],
 
 
 def matching_nodes(spec: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the API's nodes that meet the specification's constraints and platforms. Resources do not count here."""
+    """Return the API's nodes that meet the specification's constraints and platforms. Resources are not compared."""
     return [node for node in nodes if matches(spec, node)]
 
 
@@ -178,7 +178,7 @@ def _unmet_placement(constraints: Sequence[str], platforms: Sequence[Mapping[str
 
 
 def _too_large(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
-    """Return texts about the reservations that are larger than any node."""
+    """Return texts about the reservations that exceed the resources of every node."""
     texts = []
     for kind, amount in wants.items():
         most, hostname = max((place.total.get(kind, 0), place.record["hostname"]) for place in places)
@@ -191,7 +191,7 @@ def _current_reasons(wants: Mapping[str, Any], places: Sequence[Place]) -> list[
     with_room = [place for place in places if all(place.free.get(kind, 0) >= required_free(amount) for kind, amount in wants.items())]
     schedulable = [place for place in places if is_schedulable(place.record)]
     if any(is_schedulable(place.record) for place in with_room):
-        return []  # the task is new, or waits for something that is not checked here
+        return []  # the task is new, or waits for something that this code does not check
     if with_room:
         return ["every node with room for it takes no new tasks: %s" % _names(with_room)]
     if not schedulable:

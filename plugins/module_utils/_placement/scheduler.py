@@ -5,9 +5,9 @@
 """Finds the nodes that could run a task of a service (pure): the filters of swarmkit's scheduler, in its order, applied to the nodes of a ledger.
 
 Follows manager/scheduler/pipeline.go and filter.go, which are the same from Docker Engine 20.10 to 29 except for cluster volumes. This
-code does not check cluster volumes. It finds all nodes that could run a task, not the one that the scheduler would choose. The scheduler's own
-messages count only the nodes that it looked at.
-Private to this collection: no stability is promised to others.
+code does not check cluster volumes. It finds all nodes that could run a task, and does not predict which node the scheduler would choose. The
+scheduler's own messages count only the nodes that the scheduler has looked at.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Demand(NamedTuple):
     platforms: Sequence[Mapping[str, Any]]
     ports: frozenset[Port]
     max_replicas: int  # on one node; 0 for no limit
-    cluster_volumes: bool  # it needs some; no filter here checks them
+    cluster_volumes: bool  # the task needs cluster volumes, and no filter in this file checks them
 
 
 class Spot(NamedTuple):
@@ -49,7 +49,7 @@ class Spot(NamedTuple):
 
 
 def demand_of(service: Mapping[str, Any], networks: Iterable[str] = ()) -> Demand:
-    """Return the demand of one task of the service. ``networks`` are the drivers of its networks, as its tasks show them."""
+    """Return the demand of one task of the service. ``networks`` are the drivers of the service's networks, read from its tasks."""
     spec = service["Spec"]["TaskTemplate"]
     placement, mounts = spec.get("Placement") or {}, (spec.get("ContainerSpec") or {}).get("Mounts") or []
     log = (spec.get("LogDriver") or {}).get("Name")
@@ -74,7 +74,7 @@ def spots(demand: Demand, places: Iterable[Place], census: Census) -> list[Spot]
 
 
 def failed(demand: Demand, spot: Spot) -> list[str]:
-    """Return the filters that exclude this node, in the scheduler's order; [] if a task fits. The scheduler itself stops at the first."""
+    """Return the filters that exclude this node, in the scheduler's order; [] if a task fits. The scheduler itself stops at the first such filter."""
     return [name for name, passes in FILTERS if not passes(demand, spot)]
 
 
@@ -97,13 +97,19 @@ def short(demand: Demand, free: Mapping[str, float]) -> dict[str, float]:
 
 
 def takes_all(kind: str, amount: float, record: Mapping[str, Any]) -> bool:
-    """Return whether a task that reserves this amount gets all free resources of the kind: 0 of a named kind (swarmkit api/genericresource)."""
+    """Return whether a task that reserves this amount gets all free resources of the kind.
+
+    A task does if it reserves 0 of a named kind (swarmkit api/genericresource).
+    """
     return not amount and (record["resources"].get(kind) or {}).get("type") == "named"
 
 
 def lacking(demand: Demand, node: Mapping[str, Any]) -> list[Plugin]:
-    """Return the required plugins that the node does not list. Old daemons list no log drivers, so a required log driver counts as present there.
-    A node without a description of its daemon passes."""
+    """Return the required plugins that the node does not list.
+
+    Old daemons list no log drivers, so this code assumes that an old daemon has a required log driver. A node without a description of its daemon
+    passes.
+    """
     engine = node.get("Description", {}).get("Engine") or {}
     listed = {(plugin.get("Type"), (plugin.get("Name") or "").partition(":latest")[0]) for plugin in engine.get("Plugins") or []}
     lists_logs = any(plugin_type == "Log" for plugin_type, dummy_name in listed)
@@ -117,7 +123,7 @@ def unmet(demand: Demand, node: Mapping[str, Any]) -> list[str]:
 
 
 def _volume_driver(mount: Mapping[str, Any]) -> str:
-    """Return the volume plugin that a mount needs; '' if it needs none."""
+    """Return the volume plugin that a mount needs; '' for a mount without a plugin."""
     name = ((mount.get("VolumeOptions") or {}).get("DriverConfig") or {}).get("Name") or ""
     return name if mount.get("Type") == "volume" and name != LOCAL else ""
 

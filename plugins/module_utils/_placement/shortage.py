@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds out why swarm has not created all tasks of a service yet, so that the scheduler cannot place them (pure).
+"""Finds out why swarm has not created all tasks of a service yet (pure). The scheduler cannot place a task before it is created.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _STATE_PREFIX = re.compile(r"\A(update|rollback) paused( due to)? ?")
 
 
 class Size(NamedTuple):
-    """How many tasks a service wants: in total, and at a time. None for a global service, which wants one on each node."""
+    """How many tasks a service wants: in total, and at the same time. None for a global service, which wants one task on each node."""
 
     mode: str
     wanted: int | None
@@ -54,7 +54,7 @@ def still_needed(service: Mapping[str, Any], tally: Tally) -> int:
 
 
 def is_short(service: Mapping[str, Any], tally: Tally) -> bool:
-    """Return whether the service has fewer tasks than it wants. That is never true for a service that is over."""
+    """Return whether the service has fewer tasks than it wants. A service that is over is never short."""
     return bool(still_needed(service, tally) or tally.delayed or _paused_update(service)) and not is_over(service, tally)
 
 
@@ -76,7 +76,7 @@ def is_over(service: Mapping[str, Any], tally: Tally) -> bool:
 def _ended_slots(service: Mapping[str, Any], tally: Tally) -> dict[int, str]:
     """Return the creation time of the last task of each slot in which swarm starts no other task.
 
-    With the restart condition ``none`` swarm restarts no task, with ``on-failure`` no complete task (shouldRestart in swarmkit's
+    With the restart condition ``none`` swarm restarts no task. With ``on-failure`` swarm does not restart complete tasks (shouldRestart in swarmkit's
     manager/orchestrator/restart/restart.go).
     """
     condition = (service["Spec"]["TaskTemplate"].get("RestartPolicy") or {}).get("Condition")
@@ -87,7 +87,7 @@ def _ended_slots(service: Mapping[str, Any], tally: Tally) -> dict[int, str]:
 
 
 def _is_update_unfinished(service: Mapping[str, Any], created: Iterable[str]) -> bool:
-    """Return whether the service's update was paused before it reached all slots. ``created`` are the creation times of their last tasks."""
+    """Return whether the service's update was paused before it reached all slots. ``created`` are the creation times of the slots' last tasks."""
     started = epoch((service.get("UpdateStatus") or {}).get("StartedAt"))
     return _paused_update(service) is not None and (started is None or any((epoch(stamp) or 0) < started for stamp in created))
 
@@ -117,7 +117,7 @@ def without_tasks(service: Mapping[str, Any], tally: Tally, places: Iterable[Pla
 
 
 def _paused_update(service: Mapping[str, Any]) -> str | None:
-    """Return a text that says why the service's update is paused; None if it is not."""
+    """Return a text that says why the service's update is paused; None if the update is not paused."""
     status = service.get("UpdateStatus") or {}
     if status.get("State") not in PAUSED_UPDATES:
         return None
@@ -126,7 +126,7 @@ def _paused_update(service: Mapping[str, Any]) -> str | None:
 
 
 def _missing_global_tasks(service: Mapping[str, Any], tally: Tally, places: Iterable[Place]) -> list[str]:
-    # Swarm does not restart failed tasks there either (swarmkit orchestrator/global/global.go).
+    # Swarm does not restart failed tasks on these nodes either (swarmkit orchestrator/global/global.go).
     hostnames = [
         place.record["hostname"]
         for place in places
@@ -163,7 +163,7 @@ def _missing_replicas(service: Mapping[str, Any], size: Size, tally: Tally) -> l
         return ["%s (restart condition %s)%s" % (text, condition, last)]
     if tally.ended and attempts:
         return ["%s (%d)%s" % (_tasks(missing, "has used up its restart attempts", "have used up their restart attempts"), attempts, last)]
-    return []  # swarm is about to create them
+    return []  # swarm is about to create the tasks
 
 
 def _finished(complete: int, wanted: int) -> str:

@@ -4,9 +4,9 @@
 
 """Calculates the room that an update with ``order: start-first`` needs for new tasks while the old ones run (pure).
 
-swarmkit's updater (manager/orchestrator/update/updater.go) ends an old task once the new task of its slot runs. A waiting new task can then take
-the place of the old one. So one free place is enough for all tasks, however many start at once, unless a new task cannot use an old task's place.
-Private to this collection: no stability is promised to others.
+swarmkit's updater (manager/orchestrator/update/updater.go) ends an old task once the new task of its slot runs. Then the next waiting new task
+can take the place of the old task. So one free place is enough for any number of tasks, unless a new task cannot use an old task's place.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ START_FIRST = "start-first"
 class Overlap(NamedTuple):
     """How many new tasks must run beside the old ones.
 
-    ``old`` is the number of running tasks. ``needed`` is the number of new tasks that need room meanwhile; None means one on each node. ``larger``
-    is true if new tasks reserve more than old ones. ``added`` is the number of new tasks that replace no old task.
+    ``old`` is the number of running tasks. ``needed`` is the number of new tasks that need room during the update. None means one task on each node.
+    ``larger`` is true if new tasks reserve more than old tasks. ``added`` is the number of new tasks that replace no old task.
     """
 
     old: int
@@ -35,7 +35,7 @@ class Overlap(NamedTuple):
 
 
 def starts_first(service: Mapping[str, Any] | None, spec: Mapping[str, Any]) -> bool:
-    """Return whether an update to this specification starts new tasks before it ends old ones. Jobs have no updates."""
+    """Return whether an update to this specification starts new tasks before it ends old tasks. Jobs have no updates."""
     return bool(service) and not is_job_service(service) and (spec.get("UpdateConfig") or {}).get("Order") == START_FIRST
 
 
@@ -47,7 +47,7 @@ def is_replaced(spec: Mapping[str, Any]) -> bool:
 def updated_service(service: Mapping[str, Any], spec: Mapping[str, Any], new_id: str) -> Mapping[str, Any]:
     """Return the service with its new specification.
 
-    A global service gets a new id, since its old tasks do not exclude new tasks from their nodes.
+    A global service gets a new id, because its old tasks do not exclude new tasks from their nodes.
     """
     if is_global({"Spec": spec}):
         return {"ID": new_id, "Spec": spec}
@@ -55,7 +55,10 @@ def updated_service(service: Mapping[str, Any], spec: Mapping[str, Any], new_id:
 
 
 def without_stuck(tasks: Iterable[Mapping[str, Any]], service_ids: Iterable[str]) -> list[Mapping[str, Any]]:
-    """Return the tasks, except those of these services that wait while an old task of their slot runs. Another update drops those."""
+    """Return the tasks without the stuck tasks of these services.
+
+    A task is stuck if it waits while an old task of its slot runs. Another update drops it.
+    """
     tasks, ids = list(tasks), set(service_ids)
     live = {_slot(task) for task in tasks if task.get("ServiceID") in ids and _is_live(task)}
     return [task for task in tasks if not (task["Status"]["State"] in WAITING and task.get("ServiceID") in ids and _slot(task) in live)]
@@ -68,26 +71,26 @@ def slots_by_node(tasks: Iterable[Mapping[str, Any]], service_id: str) -> Counte
 
 
 def demands_more(new: Demand, old: Demand) -> bool:
-    """Return whether a new task may not fit where an old one was. A reservation of 0 of a named kind takes all free resources."""
+    """Return whether a new task may not fit in the place of an old task. A reservation of 0 of a named kind takes all free resources."""
     return any((amount or inf) > (old.wants.get(kind, 0) or (inf if kind in old.wants else 0)) for kind, amount in new.wants.items())
 
 
 def needed_beside_old(wanted: int, old: Mapping[str, int], beside: Mapping[str, int], alone: Mapping[str, int]) -> int:
-    """Return how many of the ``wanted`` new tasks need room while the old ones run, if they reserve no more than the old ones.
+    """Return how many of the ``wanted`` new tasks need room while the old tasks run, if new tasks reserve no more than old tasks.
 
-    All mappings are by node id. ``old``: the number of old tasks. ``beside``: how many new tasks fit while the old ones run, ``alone``: how many
-    fit without them. It is unknown which old task ends first. In the worst case no new task can use its place.
+    All mappings are by node id. ``old``: the number of old tasks. ``beside``: how many new tasks fit while the old tasks run. ``alone``: how many new
+    tasks fit without the old tasks. Nobody knows which old task ends first. In the worst case no new task can use the place of that old task.
     """
     number = sum(old.values())
     usable = sum(min(count, max(0, alone.get(node_id, 0) - beside.get(node_id, 0))) for node_id, count in old.items())
     useless, surplus = number - usable, max(0, number - wanted)
-    freed = max(0, surplus - useless)  # usable places of old tasks that nothing replaces
+    freed = max(0, surplus - useless)  # usable places of old tasks that no new task replaces
     waits = max(0, useless - surplus) + (1 if usable > freed else 0)
     return max(0, wanted - number) + (max(0, waits - freed) if wanted else 0)
 
 
 def explain_overlap(explanation: Mapping[str, Any], beside: Overlap) -> str:
-    """Return the explanation of a service that does not fit beside its old tasks. ``explanation`` is that without the update."""
+    """Return the explanation of a service that does not fit beside its old tasks. ``explanation`` is the service's explanation without the update."""
     if beside.needed is None:
         text = "%s; its tasks run on until new ones do (update_config: order: start-first); with order: stop-first each makes room"
         return text % explanation["text"]

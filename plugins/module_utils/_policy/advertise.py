@@ -4,7 +4,7 @@
 
 """Decides what a node advertises, from its GPUs and the user's rules (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def decide(
     present: Mapping[str, Any] | None = None,
     system_memory_mib: int | None = None,
 ) -> dict[str, Any]:
-    """Return the advertisement, a plain dict. The first rule that selects a GPU owns it.
+    """Return the advertisement, a plain dict. The first rule that selects a GPU owns this GPU.
 
-    ``extra`` are the user's own resources, as entries. ``present`` are the resources in the node's file or daemon. If they contain GPUs that the
-    rules advertise, the rules take over that kind, whatever its name is.
+    ``extra`` are the user's own resources, as entries. ``present`` are the resources in the node's file or daemon. If a kind contains GPUs
+    that the rules advertise, the rules take over this kind, whatever its name is.
     """
     check_rules(rules)
     shares = Shares(system_memory_mib, present)
@@ -108,7 +108,7 @@ def _all_uuids(gpu: Gpu) -> list[str]:
 
 
 def _check_one_form(kinds: Sequence[str], pairs: Sequence[tuple[str, Any]], shares: Shares) -> None:
-    """A kind with an amount must be one number. dockerd does not start with two numbers, or with a number and a name."""
+    """Raise an error unless a kind with an amount is one number. dockerd does not start with two numbers, or with a number and a name."""
     for kind in kinds:
         if kind in shares.amounts and [other for other, _value in pairs].count(kind) > 1:
             raise PolicyError(
@@ -118,9 +118,9 @@ def _check_one_form(kinds: Sequence[str], pairs: Sequence[tuple[str, Any]], shar
 
 
 def _replaced_kinds(present: Mapping[str, Any], rules: Sequence[Rule], shares: Shares, unselected: Unselected) -> list[str]:
-    """Return the node's kinds that the rules replace: kinds of their families, or kinds that contain GPUs that they advertise.
+    """Return the node's kinds that the rules replace: kinds that a rule could derive, and kinds that contain GPUs that the rules advertise.
 
-    If a GPU were in two kinds, swarm would allocate it to two tasks at once.
+    If a GPU were in two kinds, swarm would allocate the GPU to two tasks at once.
     """
     advertised = [uuid for gpu in shares.gpus() for uuid in _all_uuids(gpu)] + [card["uuid"] for card in shares.left_out if card["uuid"]]
     unselected_uuids = [uuid for gpu, _reason in unselected for uuid in _all_uuids(gpu)]
@@ -144,8 +144,8 @@ def _name_any(values: Iterable[str], uuids: Sequence[str]) -> bool:
 def find_drift(advertisement: Mapping[str, Any], shown: Sequence[Any] | None, listed: Sequence[str] | None = None) -> list[str]:
     """Return a sentence for each difference between the running daemon (``shown``: GenericResources of its /info) and the decision.
 
-    ``listed`` is ``node-generic-resources`` of daemon.json, as it is or will be. If it is given, the user's own kinds and kinds of earlier rules are
-    compared too.
+    ``listed`` is the present or future ``node-generic-resources`` of daemon.json. With ``listed``, also compare the user's own kinds and the kinds of
+    earlier rules.
     """
     decided = generic_resources.parse(advertisement["resources"])
     owned = {kind.upper() for kind in advertisement["owned_kinds"]}
@@ -223,7 +223,7 @@ def _as_text(value: Any) -> str:
 
 
 def swarm_resource_drift(advertisement: Mapping[str, Any], line: str | None) -> list[str]:
-    """Return a sentence if ``swarm-resource`` of config.toml differs from the decision. ``line`` is None without an active line."""
+    """Return a sentence if ``swarm-resource`` of config.toml differs from the decision. ``line`` is None if the file has no active line."""
     if (line or "") == advertisement["swarm_resource"]:
         return []
     kinds = ", ".join(advertisement["gpu_kinds"]) or "none"

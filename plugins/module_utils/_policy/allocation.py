@@ -5,7 +5,7 @@
 """Turns the GPUs of a rule into generic resources: one function for each form (pure).
 
 ``kind`` of each rule is set here: the user's, or the form's default.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _IN_MIG_MODE = (
     "it is in MIG mode, where a card cannot be advertised whole; a rule with 'as: mig' in front of this one advertises its parts"
 )
 SAME_UUID = "another GPU of this node has the same UUID"
-MOST_SLOTS = 100  # per card. Each slot is an entry in daemon.json and in the manager's record of the node
+MOST_SLOTS = 100  # the most slots of a card. Each slot is an entry in daemon.json and in the manager's record of the node
 
 # A card or MIG device, and its memory.
 Sized = Tuple[Mapping[str, Any], "int | None"]
@@ -38,8 +38,8 @@ class Shares:
         self.warnings: list[str] = []
         self.amounts: set[str] = set()  # kinds whose value is a number
         self.memory_mib = 0  # the memory of these kinds, including reserve_mib
-        # The guard's map: by kind and value (or generic_resources.AMOUNT) the devices that a task sees; the task's share in MiB, None if it is the
-        # amount or unknown; and whether several slots of one task must be on one card. Values that are devices themselves are not in the map.
+        # The guard's map, by kind and value (or generic_resources.AMOUNT). Each entry has the devices that a task sees, the task's share in MiB (None
+        # if the share is the amount or unknown), and whether all slots of one task must be on one card. Values that are devices are not in the map.
         self.map: dict[str, dict[str, dict[str, Any]]] = {}
         self.card_mib: dict[str, int] = {}  # the memory of these devices
         self._entries: dict[int, tuple[Gpu, list[tuple[str, str | int]]]] = {}
@@ -50,13 +50,13 @@ class Shares:
         self._entries.setdefault(gpu["index"], (gpu, []))[1].append((kind, value))
 
     def map_value(self, kind: str, value: str, sizes: Sequence[Sized], mib: int | None = None, together: bool = False) -> None:
-        """Add a value to the guard's map: a task with this value sees these cards or MIG devices, each with its MiB."""
+        """Add a value to the guard's map. A task with this value sees these cards or MIG devices. Each device has its memory in MiB."""
         memory_by_uuid = {device["uuid"]: size for device, size in sizes if device.get("uuid")}
         self.map.setdefault(kind, {})[value] = {"devices": list(memory_by_uuid), "mib": mib, "together": together}
         self.card_mib.update({uuid: size for uuid, size in memory_by_uuid.items() if size})
 
     def mark_covered(self, gpu: Gpu) -> None:
-        """Mark a card as advertised that has no entry of its own, because another card's entry includes it."""
+        """Mark a card as advertised if another card's entry includes it and the card has no entry of its own."""
         self._entries.setdefault(gpu["index"], (gpu, []))
 
     def exclude(self, gpu: Gpu, reason: str, uuid: str | None = None) -> None:
@@ -93,7 +93,8 @@ def advertise_whole(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
 
 
 def advertise_by_model(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
-    """Advertise whole GPUs with a kind per model: the user's kind of the first matching pattern, else a kind derived from the model's name."""
+    """Advertise whole GPUs with one kind per model: the user's kind of the first matching pattern, or a kind that is derived from the model's name.
+    """
     names: dict[str, str] = {}
     for gpu in gpus:
         mapped = [kind for pattern, kind in (rule.get("kinds") or {}).items() if matches_model(gpu, pattern)]
@@ -112,7 +113,7 @@ def advertise_by_model(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
 
 
 def derived_kind(name: str | None) -> str | None:
-    """``NVIDIA H100 80GB HBM3`` -> ``NVIDIA-H100-80GB-HBM3``, ``Tesla T4`` -> ``NVIDIA-T4``; None without a name.
+    """Return the kind for a model's name: ``NVIDIA H100 80GB HBM3`` -> ``NVIDIA-H100-80GB-HBM3``, ``Tesla T4`` -> ``NVIDIA-T4``. None without a name.
 
     Drivers since 465 put NVIDIA in front of most names. The kind must not change with the driver.
     """
@@ -145,7 +146,7 @@ def why_unfit(gpu: Gpu, shares: Shares) -> str | None:
 
 
 def advertise_memory(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
-    """Advertise memory: one kind if the rule owns one GPU of the node, else a kind per GPU, or the sum of all."""
+    """Advertise memory: one kind if the rule owns one GPU of the node. With several GPUs, advertise one kind per GPU, or the sum of all GPUs."""
     fit = [gpu for gpu in gpus if not _exclude_unfit(gpu, shares)]
     sizes = [(gpu, _size(rule, gpu, shares)) for gpu in fit]
     _check_shared(rule, fit)
@@ -155,7 +156,7 @@ def advertise_memory(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
         _advertise_sum(rule, sizes, reserve, shares)
         return
     for gpu, size in sizes:
-        # Failed GPUs count too, because a kind's name must not change when another card fails.
+        # Include failed GPUs, because a kind's name must not change when another card fails.
         place = place_name(gpu) if len(gpus) > 1 else ""
         if place is None:
             shares.exclude(gpu, "its PCI address, which would be part of its kind's name, could not be read")
@@ -173,7 +174,7 @@ def _exclude_unfit(gpu: Gpu, shares: Shares) -> str | None:
 
 
 def _size(rule: Rule, gpu: Gpu, shares: Shares) -> int:
-    """Return the GPU's memory in MiB. Raises PolicyError if it is unknown, or not more than reserve_mib."""
+    """Return the GPU's memory in MiB. Raises PolicyError if the size is unknown, or not more than reserve_mib."""
     size = gpu.get("memory_mib")
     if size is None:
         if not rule.get("system_memory"):
@@ -292,7 +293,7 @@ def advertise_mig(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
 
 
 def _mig_devices(gpu: Gpu, shares: Shares) -> list[dict[str, Any]]:
-    """Return the MIG devices of a card that can be advertised. The others are added to the excluded GPUs."""
+    """Return the MIG devices of a card that can be advertised. Add the other MIG devices to the excluded GPUs."""
     reason, devices = _failure(gpu), []
     if not reason and not gpu.get("mig_devices"):
         reason = "it is in MIG mode but has no MIG devices; 'nvidia-smi mig -lgip' lists what 'nvidia-smi mig -cgi … -C' can create"

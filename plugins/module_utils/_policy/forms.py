@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The forms of advertising: FORMS has one object for each, with everything about it (pure).
+"""The forms of advertising (pure). FORMS has one object for each form, with everything about the form.
 
-To add a form, add its object and its lines in the documentation of the module and the role. A test compares them.
-Private to this collection: no stability is promised to others.
+To add a form, add its object and its lines in the documentation of the module and the role. A test compares the object with the documentation.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ _KIND = re.compile(r"""(?:(?![=,"'\\])[!-~])+""")
 class Option(NamedTuple):
     """One option of a rule, besides ``as`` and ``select``."""
 
-    type: str  # as in an argument spec
-    check: Callable[[Any, str], None]  # (value, where): raises PolicyError
+    type: str  # the type in an argument spec
+    check: Callable[[Any, str], None]  # (value, where): checks the value; raises PolicyError
     choices: Sequence[str] | None = None  # the allowed values, if they are a list
 
 
 class Form(NamedTuple):
-    """One way to advertise GPUs. No field has a default, because a forgotten one would lose kinds or fail on a node."""
+    """One way to advertise GPUs. No field has a default, because a forgotten field would lose kinds or fail on a node."""
 
     name: str  # the value of ``as``
-    text: str  # what services reserve; the documentation starts with it
+    text: str  # what services reserve; the documentation starts with this text
     options: Mapping[str, Option]  # by name
-    default_kind: str | None  # the kind, or the beginning of its kinds, if a rule sets none
-    # (rule) -> the kinds that the rule names. It owns them even after its last GPU has failed.
+    default_kind: str | None  # the kind, or the beginning of its kinds, if a rule sets no kind
+    # (rule) -> the kinds that the rule names. The rule owns these kinds even after its last GPU has failed.
     kinds: Callable[[Rule], list[str]]
     # (rule) -> a regular expression for the kinds that the rule derives from GPUs, or None.
     family: Callable[[Rule], str | None]
     amounts: bool  # its kinds are amounts of memory, not lists of devices
-    # What its values are, such as "slots of a card", if they are neither devices nor amounts. Else None.
+    # A name for the values, such as "slots of a card", if the values are neither devices nor amounts. Otherwise None.
     stands_for: str | None
     check: Callable[[Rule, str], None]  # (rule, where): checks the options of one rule together; raises PolicyError
     # (rules, kind_of): checks all rules of the form together; raises PolicyError
     check_together: Callable[[Sequence[Rule], Callable[[Rule], str | None]], None]
-    takes: Callable[[Gpu], bool]  # whether the form can advertise this GPU; if not, the next rule gets it
+    takes: Callable[[Gpu], bool]  # whether the form can advertise this GPU; if not, the next rule gets the GPU
     advertise: Callable[[Rule, Sequence[Gpu], Shares], None]  # adds the resources for the rule's GPUs to the shares
 
 
@@ -64,13 +64,15 @@ def advertise(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
 
 
 def values_without_devices() -> dict[str, str]:
-    """Return what the values are, for each form whose values are not devices. Such kinds cannot be shared with other forms, and a task gets the cards
-    only through the guard."""
+    """Return the name of the values for each form whose values are not devices.
+
+    Such a form cannot share its kinds with other forms, and a task gets the cards only through the guard.
+    """
     return {form.name: form.stands_for for form in FORMS.values() if form.stands_for is not None}
 
 
 def kind_of(rule: Rule) -> str | None:
-    """Return the rule's kind, or the beginning of its kinds; None for a form without one."""
+    """Return the rule's kind, or the beginning of its kinds; None for a form without a kind."""
     return rule.get("kind", form_of(rule).default_kind)
 
 

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Converts generic resources between the list of ``KIND=value`` in daemon.json and the answer of ``GET /info``, as swarmkit does.
+"""Converts generic resources between the list of ``KIND=value`` in daemon.json and the answer of ``GET /info``, in the same way as swarmkit.
 
 The common form is a dict: kind -> list of values (named) or int (discrete).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .._errors import GpuSwarmError
 from .._mask import mask
 
 ENV_PREFIX = "DOCKER_RESOURCE_"
-# In the guard's map, the key for a kind that is an amount, because an amount has no named values.
+# In the guard's map, this is the key for a kind that is an amount, because an amount has no named values.
 AMOUNT = ""
 
 # Go's strconv.ParseInt(value, 10, 64): no blanks, no underscores.
@@ -46,7 +46,7 @@ def variable_name(kind: str) -> str:
 def parse(entries: Iterable[str]) -> dict[str, Any]:
     """Parse a list of ``KIND=value`` into a dict, in the order of the kinds' first appearance.
 
-    A kind with a single integer is discrete. Several values must all be names. A repeated value counts twice (swarmkit
+    A kind with a single integer is discrete. Several values must all be names. A repeated value is listed twice (swarmkit
     api/genericresource/parse.go).
     """
     values: dict[str, list[str]] = {}
@@ -83,7 +83,7 @@ def to_entries(resources: Mapping[str, Any]) -> list[str]:
 
 
 def from_info(items: Sequence[Any] | None) -> dict[str, Any]:
-    """Return the dict for ``GenericResources`` of ``GET /info`` or of a node's description (null if there are none)."""
+    """Return the dict for ``GenericResources`` of ``GET /info`` or of a node's description. Docker sends null if a node has no generic resources."""
     resources: dict = {}
     for item in items or []:
         named_spec, discrete_spec = item.get("NamedResourceSpec"), item.get("DiscreteResourceSpec")
@@ -107,5 +107,5 @@ def to_info(resources: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def shorten(value: Any, width: int = 60) -> str:
     """Return a value for a message: short, and with secrets masked."""
-    text = mask(repr(value))  # mask first, because a URL that was cut would not be recognised
+    text = mask(repr(value))  # mask first, because the mask would not recognise a URL that was cut
     return text if len(text) <= width else text[: width - 1] + "…"

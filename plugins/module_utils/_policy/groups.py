@@ -5,7 +5,7 @@
 """Forms groups of neighbouring GPUs, by NVLink or by PCIe (pure).
 
 An existing group is kept while all of its cards work and are neighbours. So a failed card does not change the names of other groups.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BY = (NVLINK, PCIE)
 # The topology levels of neighbours, nearest first. GPUs on different sockets are not neighbours.
 _LEVELS = ("internal", "single", "multiple", "hostbridge", "node")
 
-# How near two GPUs are: the number of direct NVLinks, then the topology level counted from the end of _LEVELS. Higher is nearer.
+# How near two GPUs are: the number of direct NVLinks, then the topology level, counted from the end of _LEVELS. A higher value is nearer.
 Nearness = Tuple[int, int]
 # Returns None if two GPUs are not neighbours.
 Near = Callable[[Gpu, Gpu], "Nearness | None"]
@@ -43,7 +43,7 @@ def check_group(rule: Rule, where: str) -> None:
 
 
 def check_sizes(rules: Sequence[Rule], kind_of: Callable[[Rule], str | None]) -> None:
-    """All groups of a kind must have one size, because a task cannot choose between sizes."""
+    """Raise an error unless all groups of a kind have one size. A task cannot choose between sizes."""
     sizes: dict[str | None, int] = {}
     for rule in rules:
         size = int(rule["size"])
@@ -83,7 +83,7 @@ def advertise_groups(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
 
 
 def _sort_key(gpu: Gpu) -> tuple[Any, ...]:
-    """Return the sort key of a card: its address, because an index changes when another card fails."""
+    """Return the sort key of a card: its address. An index would change when another card fails."""
     address = pci_address(gpu.get("pci_bus_id"))
     return (address is None, address or (), gpu.get("uuid") or "")
 
@@ -108,8 +108,8 @@ def _are_near(members: Sequence[Gpu], near: Near) -> bool:
 def form_groups(free: list[Gpu], size: int, near: Near) -> list[list[Gpu]]:
     """Return groups in which all cards are neighbours of each other.
 
-    The card with the fewest neighbours is grouped first, because the others have more choice. If several have equally few, the group whose cards are
-    nearest to each other comes first.
+    The card with the fewest neighbours is grouped first, because the other cards have more choice. If several cards have equally few neighbours, the
+    group with the nearest cards is formed first.
     """
     groups: list[list[Gpu]] = []
     while True:
@@ -135,11 +135,11 @@ def _neighbours(gpu: Gpu, candidates: Sequence[Gpu], near: Near) -> list[Gpu]:
 
 
 def _complete_group(members: list[Gpu], candidates: list[Gpu], size: int, near: Near) -> list[Gpu] | None:
-    """Return a group of ``members`` and the nearest candidates; None if there is none. Candidates are neighbours of all members."""
+    """Return a group of ``members`` and the nearest candidates; None without such a group. Candidates are neighbours of all members."""
     if len(members) == size:
         return members
     while len(members) + len(candidates) >= size:
-        # If several are equally near, the first.
+        # If several candidates are equally near, choose the first.
         nearest = max(candidates, key=lambda candidate: _total_nearness([near(candidate, member) for member in members]))
         candidates = [candidate for candidate in candidates if candidate is not nearest]
         group = _complete_group([*members, nearest], _neighbours(nearest, candidates, near), size, near)
@@ -154,7 +154,7 @@ def _total_nearness(values: Sequence[Nearness | None]) -> Nearness:
 
 
 def _level_rank(gpu: Gpu, other: Gpu) -> int:
-    """Return how near two GPUs are by PCIe. Higher is nearer; 0 means far or unknown."""
+    """Return how near two GPUs are by PCIe. A higher number is nearer. 0 means far or unknown."""
     topology = (gpu.get("links") or {}).get("topology") or {}
     level = topology.get(other["uuid"])
     return len(_LEVELS) - _LEVELS.index(level) if level in _LEVELS else 0

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds kinds that count the same GPUs twice, for example after another tool advertised them (pure). Swarm would allocate such a GPU to two tasks.
+"""Finds kinds that count the same GPUs twice, for example if another tool advertised the GPUs (pure). Swarm would allocate such a GPU to two tasks.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def double_counting_kinds(resources: Mapping[str, Any], kinds: Collection[str]) 
 
 
 def find_double_counting(resources: Mapping[str, Any]) -> tuple[str, list[str]] | None:
-    """Return (kind, others) for the first kind whose GPUs are in other kinds too; None without one."""
+    """Return (kind, others) for the first kind whose GPUs are in other kinds too; None without such a kind."""
     for kind in resources:
         others = double_counting_kinds(resources, [kind])
         if others:
@@ -36,7 +36,7 @@ def find_double_counting(resources: Mapping[str, Any]) -> tuple[str, list[str]] 
 
 
 def devices_in(value: Any) -> list[str]:
-    """Return the GPUs and MIG devices in a kind's values; none for an amount."""
+    """Return the GPUs and MIG devices in a kind's values; an empty result for an amount."""
     devices = [device for entry in value for device in devices_of(entry)] if isinstance(value, list) else []
     return [device for device in devices if device.upper().startswith(("GPU-", "MIG-"))]
 

@@ -4,7 +4,7 @@
 
 """Computes the labels that describe a node's GPUs (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .._gpu.record import Gpu, common_value, label_safe
 from . import generic_resources
 from .selection import in_mig_mode
 
-# The label, after the prefix, of a node that services without a reservation should avoid.
+# The name of the label, after the prefix, on nodes that services without a reservation should avoid.
 DEDICATED = "dedicated"
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)?")
-# The characters that a placement constraint allows (alphaNumeric in swarmkit's manager/constraint/constraint.go). Short enough for a class's longest
-# key.
+# The characters that a placement constraint allows (alphaNumeric in swarmkit's manager/constraint/constraint.go). The length leaves room for the
+# longest key of a class.
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 # The collection keeps its own records of a node under keys with these prefixes.
 RESERVED = ("gpu-swarm", "fleet.gpu-swarm")
@@ -29,7 +29,7 @@ WANTED = "letters, digits, '.', '-' and '_', at most 60, that begin with a lette
 
 
 class Options(NamedTuple):
-    """Settings of the labels. An empty prefix means no labels. Each threshold that the node meets becomes a label."""
+    """Settings of the labels. If the prefix is empty, nodes get no labels. Each threshold that the node meets becomes a label."""
 
     prefix: str = "gpu."
     cpu_prefix: str = "cpu."
@@ -39,12 +39,12 @@ class Options(NamedTuple):
 
 
 def is_prefix(value: Any) -> bool:
-    """Return whether this is a valid prefix of label keys. The empty prefix is valid: it means no labels."""
+    """Return whether this is a valid prefix of label keys. The empty prefix is valid and means that nodes get no labels."""
     return value == "" or bool(isinstance(value, str) and _PREFIX.fullmatch(value) and not value.startswith(RESERVED))
 
 
 def options_of(params: Mapping[str, Any]) -> Options:
-    """Return the label options of the module gpu_node. Raises GpuSwarmError if one is invalid."""
+    """Return the label options of the module gpu_node. Raises GpuSwarmError if an option is invalid."""
     values = {name: params.get("label_" + name) for name in Options._fields}
     options = Options(**{name: value for name, value in values.items() if value is not None})
     for name in ("prefix", "cpu_prefix"):
@@ -68,7 +68,7 @@ def options_of(params: Mapping[str, Any]) -> Options:
 def node_labels(
     gpus: Sequence[Gpu], driver: str | None = None, cuda: str | None = None, failed: bool = False, options: Options | None = None
 ) -> dict[str, str]:
-    """Return the labels of a node that advertises ``gpus``; empty if it advertises none.
+    """Return the labels of a node that advertises ``gpus``; empty without GPUs.
 
     ``failed``: the node has another GPU that should be advertised but cannot be.
     """
@@ -97,10 +97,10 @@ def node_labels(
 
 
 def size_gb(total_mib: int | None) -> int | None:
-    """Return the size of a card in GB as it is sold: 15360 MiB -> 16, 81559 MiB -> 80. None if it is unknown.
+    """Return the nominal size of a card in GB: 15360 MiB -> 16, 81559 MiB -> 80. None if the size is unknown.
 
-    The reported total is lower: on many cards ECC uses a sixteenth, and drivers reserve some memory. Cards are sold in multiples of 4 GB. So a total
-    that is slightly below such a multiple becomes that multiple. Any other total is rounded up.
+    The total that NVML reports is lower: on many cards ECC uses a sixteenth, and drivers reserve some memory. Cards are sold in multiples of 4 GB. So
+    a total slightly below a multiple of 4 GB becomes this multiple. Any other total is rounded up.
     """
     if total_mib is None:
         return None
@@ -111,7 +111,7 @@ def size_gb(total_mib: int | None) -> int | None:
 
 
 def _thresholds(name: str, wanted: Iterable[Any], values: Sequence[Any], parse: Callable[[Any], Any]) -> dict[str, str | None]:
-    """Return a label for each threshold that all values meet. Constraints can only compare for equality, so each threshold needs its own label."""
+    """Return a label for each threshold that all values meet. Constraints can only test for equality, so each threshold needs its own label."""
     if None in values:
         return {}
     least = min(parse(value) for value in values)
@@ -123,5 +123,5 @@ def _version(text: Any) -> tuple[int, ...]:
 
 
 def _true_or_false(value: Any) -> str | None:
-    """Return "true" or "false", or None for a feature that the card does not support: that differs from a feature that is off."""
+    """Return "true" or "false". Return None if the card does not support the feature, because "false" means that the feature is off."""
     return None if value is None else "true" if value else "false"

@@ -4,7 +4,7 @@
 
 """Parses numbers and percentages in settings (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from typing import Any
 
 
 def count_of(share: Any, total: int) -> int | None:
-    """Return the number for ``2`` or for a percentage of ``total`` such as ``25%``, at least 1. None if ``share`` is neither."""
+    """Return the number for ``2`` or for a percentage of ``total`` such as ``25%``, at least 1.
+
+    None if ``share`` is neither a number nor a percentage.
+    """
     match = re.fullmatch(r"(\d+)(%?)", str(share).strip())
     if not match or isinstance(share, bool) or not int(match.group(1)):
         return None

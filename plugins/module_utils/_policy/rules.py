@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks the user's rules, and finds the GPUs that they select and the kinds that they name (pure).
+"""Checks the user's rules, and finds the GPUs that the rules select and the kinds that the rules name (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .selection import PolicyError, Rule, as_list, check_one_of
 
 
 def check_rules(rules: Any) -> None:
-    """Raise PolicyError for the first error, with its place in the list."""
+    """Raise PolicyError for the first error. The message names the place in the list."""
     if not isinstance(rules, (list, tuple)):
         raise PolicyError(f"advertise: {generic_resources.shorten(rules)} is not a list of rules. {_example()}")
     for number, rule in enumerate(rules):
@@ -65,7 +65,7 @@ def _check_clash(rules: Sequence[Rule]) -> None:
 
 
 def check_case(kinds: Iterable[str], where: str = "advertise") -> None:
-    """Raise PolicyError if two kinds differ only in case. Swarm distinguishes them, but a task has one variable for both."""
+    """Raise PolicyError if two kinds differ only in case. Swarm distinguishes such kinds, but a task has only one variable for both kinds."""
     seen: dict[str, str] = {}
     for kind in kinds:
         other = seen.setdefault(kind.upper(), kind)
@@ -84,7 +84,10 @@ def _example() -> str:
 
 
 def check_extra(extra: Any, owned: Iterable[str]) -> None:
-    """Raise PolicyError for an entry of ``extra_resources`` that dockerd would refuse, or whose kind is in ``owned``: the rules decide it."""
+    """Raise PolicyError for an entry of ``extra_resources`` that dockerd would refuse, or that has a kind in ``owned``.
+
+    The rules decide about owned kinds.
+    """
     where = "extra_resources"
     entries = extra if isinstance(extra, (list, tuple)) else None
     if entries is None or not all(isinstance(entry, str) for entry in entries):

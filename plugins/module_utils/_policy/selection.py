@@ -4,7 +4,7 @@
 
 """Finds the GPUs that a rule selects, by their records (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def in_mig_mode(gpu: Gpu) -> bool:
     return (gpu.get("mig") or {}).get("mode") == "enabled"
 
 
-# key -> (whether a value is valid, what a valid value is in words, whether a GPU has this value)
+# key -> (whether a value is valid, a description of valid values, whether a GPU has this value)
 SELECTORS = {
     "uuid": (
         lambda value: isinstance(value, str) and bool(FULL_UUID.fullmatch(value)),
@@ -108,9 +108,9 @@ def selects(select: Mapping[str, Any] | None, gpu: Gpu) -> bool:
 
 
 def place_name(gpu: Gpu) -> str | None:
-    """Return the GPU's PCI address in its shortest unique form: C1, 00-1E, 0001-C1. None if it is unknown.
+    """Return the GPU's PCI address in its shortest unique form: C1, 00-1E, 0001-C1. None if the address is unknown.
 
-    It depends only on the card's own slot, so it does not change when another card fails.
+    The address depends only on the card's own slot, so it does not change when another card fails.
     """
     address = pci_address(gpu.get("pci_bus_id"))
     if address is None:

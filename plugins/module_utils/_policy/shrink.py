@@ -5,8 +5,8 @@
 """Refuses to advertise less than before unless the user consents (pure).
 
 A node would advertise less if a card fell off the bus, if a reboot lost the MIG layout, or if no rule selects a card. A card that a rule leaves to
-the host does not count: the user decided that.
-Private to this collection: no stability is promised to others.
+the host needs no consent, because the user wrote that rule.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def advertised_before(running: Sequence[Any] | None, record: Mapping[str, Any], 
 def shrink_refusal(
     advertisement: Mapping[str, Any], earlier: Before, expect: int | str | None = None, allow: bool | None = False, may_lose: bool = False
 ) -> str | None:
-    """Return why this decision needs consent, and how to consent; None if it needs none. ``may_lose`` consents to the loss of cards."""
+    """Return why this decision needs consent, and how to consent; None if no consent is needed. ``may_lose`` consents to the loss of cards."""
     if allow:
         return None
     count = count_devices(advertisement)
@@ -92,7 +92,7 @@ def _describe_too_few(advertisement: Mapping[str, Any], count: int, expect: int)
 
 
 def _losses(advertisement: Mapping[str, Any], earlier: Before) -> list[str]:
-    """Return a text for each device that is gone and not replaced. Cards that a rule leaves to the host do not count."""
+    """Return a text for each device that is missing and not replaced. Cards that a rule leaves to the host are not included."""
     cards = [card["uuid"] for card in advertisement["advertised"]]
     parts = [uuid for card in advertisement["advertised"] for uuid in card["devices"]]
     reasons = []

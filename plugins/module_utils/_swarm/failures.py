@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Errors of a manager, each with its remedy (pure): it does not answer, it is not a manager, or it refuses a request.
+"""Errors of a manager, each with its remedy (pure): the daemon does not answer, is not a manager, or refuses a request.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class SwarmError(GpuSwarmError):
 
 
 class Refused(SwarmError):
-    """The manager answered, and refuses the request. Any other manager of the swarm would refuse it too."""
+    """The manager refuses the request. Any other manager of the swarm would refuse the request too."""
 
 
 class NotFound(Refused):
@@ -27,7 +27,7 @@ class NotFound(Refused):
 
 
 class OutOfSequence(SwarmError):
-    """Someone else updated the object since it was read: read it again and decide again."""
+    """Someone else updated the object after this code read it. The caller must read the object again and decide again."""
 
 
 def unreachable(where: str, words: str) -> SwarmError:
@@ -41,7 +41,7 @@ def unreachable(where: str, words: str) -> SwarmError:
 def refuse_unless_manager(info: Mapping[str, Any], where: str) -> None:
     """Raise SwarmError if the daemon is not a working manager, according to its own /info.
 
-    So the error names the cause before a call fails. /info, unlike /swarm, contains no join tokens.
+    So the user sees the cause before a call fails. /info, unlike /swarm, contains no join tokens.
     """
     swarm = info.get("Swarm") or {}
     state = swarm.get("LocalNodeState") or "inactive"

@@ -4,16 +4,17 @@
 
 """Go templates in the texts that swarm expands for each task: environment, hostname and mounts (pure).
 
-If swarm cannot expand a value, its error shows the whole value (template/context.go and template/expand.go of moby/swarmkit). So pass only single
-fields of swarm unchanged, and escape every other ``{{``.
-Private to this collection: no stability is promised to others.
+If swarm cannot expand a value, its error shows the whole value (template/context.go and template/expand.go of moby/swarmkit). So this code passes
+only single fields of swarm unchanged, and escapes every other ``{{``.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
 
 import re
 
-# A field must be the only thing between its braces. Labels need ``index``: swarm also expands before they exist, and a missing field is an error.
+# A field must be the only text between its braces. Labels need ``index``, because swarm also expands a template before labels exist, and a missing
+# field is an error.
 _FIELDS = (
     r"\.Service\.(?:ID|Name|Labels)",
     r'index[ \t]+\.Service\.Labels[ \t]+(?:"[^"\\{}\n]*"|`[^`{}\n]*`)',
@@ -29,7 +30,7 @@ WRITE = "Write each of swarm's fields alone, such as {{.Node.Hostname}} or {{.Ta
 
 
 def literal(text: str) -> str:
-    """Return the text with each ``{{`` escaped, except those of swarm's own fields."""
+    """Return the text with each ``{{`` escaped, except the braces of swarm's own fields."""
     return _ACTION.sub(lambda match: match.group("field") or _LITERAL, text) if "{{" in text else text
 
 
@@ -44,5 +45,8 @@ def only_fields(text: str) -> bool:
 
 
 def is_meant_for_swarm(text: str) -> bool:
-    """Return whether the text has one of swarm's fields within a larger template. Its author means swarm to expand it, so it must not be escaped."""
+    """Return whether the text has one of swarm's fields within a larger template.
+
+    The author wants swarm to expand the text, so it must not be escaped.
+    """
     return "{{" in text and bool(_WITHIN.search(_ACTION.sub(lambda match: "" if match.group("field") else match.group(), text)))

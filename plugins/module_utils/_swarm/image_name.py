@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which image names Docker accepts (pure): with a registry, a tag and a digest. Only the tag may have capital letters (distribution/reference).
+"""Checks whether Docker accepts an image name (pure). A name may have a registry, a tag and a digest. Only the tag may have capital letters
+(distribution/reference).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

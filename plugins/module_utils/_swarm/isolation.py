@@ -4,11 +4,11 @@
 
 """The isolation of a swarm, stored in a label of the swarm itself (pure).
 
-The label has the swarm's level, the level of each node as a run last read or set it, what the nodes counted at the level ``audit``, and the watchers'
-findings about processes and allocations that differ.
+The label has the swarm's level, the level of each node that a run last read or set, the counts of the nodes at the level ``audit``, and the watchers'
+findings about differences between processes and allocations.
 
-It is not stored in labels of nodes, because an old leader may stop tasks when a node is updated. Changing the level must not stop any task.
-Private to this collection: no stability is promised to others.
+Labels of nodes cannot store the isolation, because an old leader may stop tasks when a node is updated. Changing the level must not stop any task.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from .._health.allocation_findings import Finding
 from .._isolation_levels import AUDIT, EXCLUSIVE, LEVELS, OFF, RESERVED
 
 LABEL = "gpu-swarm.isolation"
-ENFORCED = (RESERVED, EXCLUSIVE)  # levels that hide GPUs that a task did not reserve, or refuse the task
+ENFORCED = (RESERVED, EXCLUSIVE)  # levels at which a guard hides GPUs that a task did not reserve, or refuses the task
 UNKNOWN = "unknown"  # somebody else wrote the label
-# Counts of a service are dropped after this time without a new one. Only the latest services are kept.
+# The counts of a service are dropped after this time without a new count (seconds). Only the latest services are kept.
 KEPT_S = 30 * 86400
 MOST_SERVICES = 20
 _YEAR_10000 = 253402300800
 
 
 class AuditCount(NamedTuple):
-    """What ``audit`` counted of a service."""
+    """What guards at the level ``audit`` counted for a service."""
 
     names: tuple[str, ...]  # what was counted
     last: int  # the last time, in seconds since 1970
@@ -48,17 +48,17 @@ class Isolation(NamedTuple):
 
     level: str = OFF
     since: int | None = None
-    nodes: Mapping[str, str] = {}  # the level of each node that has a guard, by node id
+    nodes: Mapping[str, str] = {}  # the level of each node with a guard, by node id
     found: Mapping[str, AuditCount] = {}  # by service
     read: int | None = None  # when a run read the counts of all these nodes
-    joined: int | None = None  # when the latest node reached the level ``audit``; before that it counted nothing
+    joined: int | None = None  # when the last node reached the level ``audit``; before this time that node counted nothing
     allocation_findings: Mapping[str, NodeFindings] = {}  # by node id
     leader: str | None = None  # the last leader, and when its dockerd was started
-    again: Mapping[str, tuple[str, ...]] = {}  # allocated resources that this leader counts as free, by task
+    again: Mapping[str, tuple[str, ...]] = {}  # allocated resources that the last leader counts as free, by task
 
 
 def read(spec: Mapping[str, Any]) -> Isolation:
-    """Return the isolation in a swarm's spec. Without a label it is off."""
+    """Return the isolation in a swarm's spec. Without a label the level is off."""
     value = (spec.get("Labels") or {}).get(LABEL)
     if not value or value in LEVELS:
         return Isolation(value or OFF)
@@ -101,7 +101,7 @@ def write(spec: dict[str, Any], isolation: Isolation) -> dict[str, Any]:
 
 
 def as_shown(isolation: Isolation) -> dict[str, Any]:
-    """Return the content of the label, also shown in a diff."""
+    """Return the content of the label. A diff shows the same text."""
     nodes: dict[str, list[str]] = {}
     for node, level in sorted(isolation.nodes.items()):
         nodes.setdefault(level, []).append(node)
@@ -116,9 +116,9 @@ def as_shown(isolation: Isolation) -> dict[str, Any]:
 def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
     """Return the isolation after a change. A field of ``change`` that is None changes nothing.
 
-    ``level`` is the new level of the swarm. ``nodes`` are new levels by node id. ``listed`` are all nodes; data about others is dropped. ``found`` is
-    what nodes counted, by service, without names if the service no longer exists. ``whole`` is true if the counts come from all nodes that have a
-    guard. ``allocation_findings`` are the watchers' findings by node.
+    ``level`` is the new level of the swarm. ``nodes`` are new levels by node id. ``listed`` are all nodes; data about other nodes is dropped.
+    ``found`` are the counts of the nodes, by service; a service that no longer exists has no names. ``whole`` is true if the counts include all nodes
+    with a guard. ``allocation_findings`` are the watchers' findings by node.
     """
     level = change.get("level") or before.level
     listed, found = change.get("listed"), change.get("found")
@@ -143,7 +143,7 @@ def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
 def _merge_findings(
     before: Mapping[str, NodeFindings], read_now: Mapping[str, Any], listed: Sequence[str] | None, now: int
 ) -> dict[str, NodeFindings]:
-    """Return the last findings of each node, cut to a limit. A node that lies cannot displace the first finding of another node."""
+    """Return the last findings of each node, limited in number. A node that lies cannot displace the first finding of another node."""
     merged = {**before, **{node: NodeFindings(now, tuple(_not_in_future(findings, now))) for node, findings in read_now.items()}}
     listed_only = {node: item for node, item in merged.items() if item.found and (listed is None or node in listed)}
     kept = sorted((place, node) for node, item in listed_only.items() for place in range(len(item.found)))[: allocation_findings.MAX_FINDINGS_OF_ALL]

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads a JSON list object by object (pure). Takes chunks of bytes, yields objects, and never holds all of them at once.
+"""Reads a JSON list object by object (pure). Takes chunks of bytes, yields objects, and never holds all objects at once.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def objects(chunks: Iterable[bytes], piece: int = PIECE) -> Iterator[dict[str, A
     text, at, longest = "", 0, 0
     for new_text, is_last in _pieces(chunks, piece):
         text, at = text[at:] + new_text, 0
-        # If an object may be cut off, wait for more text: parsing again costs less than looking for its end.
+        # If an object may be cut off, wait for more text. Parsing again costs less than searching for the object's end.
         while is_last or len(text) - at > longest:
             start = _GAP.match(text, at).end()
             if not text.startswith("{", start):

@@ -2,13 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lease: the right of one run to change the swarm, stored in a label of the swarm itself. It ends by the clock of the swarm's leader.
+"""The lease: the right of one run to change the swarm, stored in a label of the swarm itself. The lease ends by the clock of the swarm's leader.
 
-Clocks of managers may differ by hours. The leader stamps each update of the swarm (UpdatedAt; swarmkit manager/state/store/memory.go, touchMeta), so
-an update that is written and read back shows the leader's time on any manager.
+Clocks of managers may differ by hours. The leader writes its time into each update of the swarm (UpdatedAt; swarmkit
+manager/state/store/memory.go, touchMeta). So a run that writes an update and reads the swarm back sees the leader's time on any manager.
 
-The functions without I/O decide what happens to a lease. The others write it in versioned updates, so that only one of two runs gets it.
-Private to this collection: no stability is promised to others.
+The functions without I/O decide what happens to a lease. The other functions write the lease in versioned updates, so that only one of two runs gets
+the lease.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ LAST_RUN = "gpu-swarm.last-run"  # the result of the last run that released its 
 
 
 class Lease(NamedTuple):
-    """Times are whole seconds since 1970. A label without a time gives None; such a lease ends only if another run takes it.
+    """Times are whole seconds since 1970; None for a label without a time. A lease without a time ends only if another run takes it.
 
-    ``leader`` is the node id of the leader whose clock gave the times: BID while that is unknown, None in labels of earlier releases.
+    The times belong to the clock of ``leader``, a node id. ``leader`` is BID while the leader is unknown, and None in labels of earlier releases.
     """
 
     holder: str
@@ -41,9 +42,9 @@ class Lease(NamedTuple):
 
 
 BID = ""  # written before the leader's time is known
-LONGEST_S = 10**9  # longer than any run; the year still has four digits
+LONGEST_S = 10**9  # longer than any run, and short enough for a year with four digits
 
-# Go's format. Python before 3.11 reads neither nine digits of a second nor a Z.
+# Go's format of a time. Python before 3.11 can read neither nine digits of a second nor a Z.
 RFC3339 = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|([+-])(\d\d):(\d\d))")
 FORMAT = "%Y-%m-%dT%H:%M:%S"
 
@@ -62,7 +63,7 @@ def format_time(timestamp: int | None) -> str | None:
 
 
 def read(spec: Mapping[str, Any]) -> Lease | None:
-    """Return the lease in a swarm's spec, or None. If somebody else wrote the label, its whole text counts as the holder."""
+    """Return the lease in a swarm's spec, or None. If somebody else wrote the label, the whole text of the label is the holder."""
     value = (spec.get("Labels") or {}).get(LABEL)
     if not value:
         return None
@@ -81,7 +82,7 @@ def _checked_ttl(ttl: Any) -> int:
 
 
 def write(spec: dict[str, Any], lease: Lease | None, note: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the spec with this lease (None: without one), otherwise unchanged.
+    """Return the spec with this lease, or without a lease for None. Everything else is unchanged.
 
     ``note`` replaces the note of the last run; an empty note removes it.
     """
@@ -94,15 +95,15 @@ def write(spec: dict[str, Any], lease: Lease | None, note: Mapping[str, Any] | N
 
 
 def _label(lease: Lease) -> dict[str, Any]:
-    """Return the content of the label. The last two fields are omitted if they are None, so that somebody else's label does not change."""
+    """Return the content of the label. Omit the last two fields if they are None, so that somebody else's label does not change."""
     label = {"holder": lease.holder, "since": format_time(lease.since), "until": format_time(lease.until), "ttl": lease.ttl, "leader": lease.leader}
     return {key: value for key, value in label.items() if value is not None or key not in ("ttl", "leader")}
 
 
 def last_run(spec: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return {ended, hosts, always} of the last run; None if no run left a note.
+    """Return {ended, hosts, always} of the last run; None if no run wrote a note.
 
-    ``ended`` is a time, ``hosts`` the number of hosts by outcome. ``always``: runs that change nothing leave a note too.
+    ``ended`` is a time. ``hosts`` is the number of hosts by outcome. ``always``: runs that change nothing write a note too.
     """
     try:
         note = json.loads((spec.get("Labels") or {}).get(LAST_RUN) or "")
@@ -115,8 +116,8 @@ def last_run(spec: Mapping[str, Any]) -> dict[str, Any] | None:
 def result(spec: Mapping[str, Any], now: str | None) -> dict[str, Any] | None:
     """Return the lease in a swarm's spec for a module's result, or None.
 
-    ``now`` is the manager's time as text. If its clock differs from the leader's, ``expires_in`` is wrong by the difference; it is only shown and
-    decides nothing.
+    ``now`` is the manager's time as text. If the manager's clock differs from the leader's clock, ``expires_in`` is wrong by the difference. No code
+    decides by ``expires_in``.
     """
     lease = read(spec)
     return lease and {"holder": lease.holder, "since": format_time(lease.since), "expires_in": _remaining(lease, seconds(now))}
@@ -127,7 +128,7 @@ def _remaining(lease: Lease | None, now: int) -> int | None:
 
 
 def is_in_force(lease: Lease | None, now: int) -> bool:
-    """Return whether there is a lease, and it has not ended."""
+    """Return whether a lease exists and has not ended."""
     return lease is not None and (lease.until is None or lease.until > now)
 
 
@@ -136,7 +137,7 @@ class AnotherRun(SwarmError):
 
 
 class ClusterAtLeaderTime(NamedTuple):
-    """The swarm's own object, read back after an update, and the time of the leader that stamped it."""
+    """The swarm's own object, read back after an update, and the time that the leader wrote into the update."""
 
     cluster: dict[str, Any]
     now: int
@@ -156,7 +157,7 @@ def _write_and_read_back(manager: Manager, cluster: Mapping[str, Any], spec: Map
 def _converted_to_clock_of(lease: Lease, now: int, leader: str) -> Lease:
     """Return the lease with times of ``leader``'s clock.
 
-    If another clock gave its times, the remaining time is unknown, so it starts again with its full ``ttl``.
+    If the times belong to another clock, the remaining time is unknown, so the lease starts again with its full ``ttl``.
     """
     if lease.leader in (None, leader):
         return lease
@@ -166,7 +167,8 @@ def _converted_to_clock_of(lease: Lease, now: int, leader: str) -> Lease:
 def _read_with_leader_time(manager: Manager, cluster: Mapping[str, Any]) -> ClusterAtLeaderTime:
     """Return the swarm and the leader's time.
 
-    If another run's lease has times of a former leader's clock, it is rewritten, so that a later run can measure it.
+    If another run's lease has times of a former leader's clock, rewrite the lease with the present leader's times, so that a later run can see its
+    end.
     """
     read_back = _write_and_read_back(manager, cluster, cluster["Spec"])
     lease = read(read_back.cluster["Spec"])
@@ -177,7 +179,7 @@ def _read_with_leader_time(manager: Manager, cluster: Mapping[str, Any]) -> Clus
 def refuse_if_another_run(manager: Manager, holder: str, what: str, remedy: str, check_mode: bool) -> tuple[dict[str, Any], int]:
     """Return (the swarm's own object, the time). Raises AnotherRun if another run's lease is in force. ``what`` is the consequence, for the message.
 
-    In check mode nothing is written, and the time is the called manager's."""
+    In check mode nothing is written, and the time is the time of the called manager."""
     cluster, clock = manager.cluster()
     lease, now = read(cluster["Spec"]), seconds(clock)
     if lease and lease.holder != holder and not check_mode:
@@ -191,9 +193,9 @@ def refuse_if_another_run(manager: Manager, holder: str, what: str, remedy: str,
 
 
 class Leased:
-    """A manager that writes nodes only while ``holder`` has the lease. An expired lease is enough if nobody else has taken it."""
+    """A manager that writes nodes only while ``holder`` has the lease. An expired lease is enough if nobody else has taken the lease."""
 
-    CHECK_AGAIN_S = 1.0  # with a thousand nodes, not each write needs a check
+    CHECK_AGAIN_S = 1.0  # a run may write a thousand nodes, so do not check before each write
 
     def __init__(self, manager: Manager, holder: str) -> None:
         self._manager = manager
@@ -218,7 +220,7 @@ class Leased:
 
 
 def acquire(before: Lease | None, now: int, want: Mapping[str, Any], leader: str = BID) -> Lease:
-    """Return the lease after ``holder`` tried to acquire it; ``before`` itself if another run has it."""
+    """Return the lease after ``holder`` tried to acquire it; ``before`` itself if another run has the lease."""
     is_own = before is not None and before.holder == want["holder"]
     if is_in_force(before, now) and not is_own and not want["force"] and before.holder not in want["takeover"]:
         return before
@@ -243,7 +245,7 @@ class LeaseChange(NamedTuple):
 
 
 def acquire_or_release(manager: Manager, want: Mapping[str, Any], check_mode: bool) -> LeaseChange:
-    """Acquire or release the lease. A release takes one update. Acquiring takes two; the first one decides who gets it."""
+    """Acquire or release the lease. A release needs one update. Acquiring needs two updates. The first update decides which run gets the lease."""
     first_read: list[Lease | None] = []  # before this call wrote anything
 
     def attempt() -> LeaseChange:
@@ -258,7 +260,7 @@ def acquire_or_release(manager: Manager, want: Mapping[str, Any], check_mode: bo
 
 
 def _acquire_if_free(manager: Manager, current: ClusterAtLeaderTime, want: Mapping[str, Any]) -> ClusterAtLeaderTime:
-    """Acquire the lease if nobody else has it. In both cases the returned time is the leader's."""
+    """Acquire the lease if no other run has it. The returned time is always the leader's time."""
     lease = read(current.cluster["Spec"])
     if lease and lease.holder == want["holder"]:
         return _write_and_read_back(manager, current.cluster, current.cluster["Spec"])
@@ -274,7 +276,7 @@ def _write_result(manager: Manager, current: ClusterAtLeaderTime, want: Mapping[
     before, was = read(spec), isolation.read(spec)
     after = release(before, want) if want["state"] == "absent" else acquire(before, now, want, current.leader)
     is_ours = after is None or after.holder == want["holder"]
-    note = _note(want, now) if after is None else None  # while another run has the lease, leave its note alone
+    note = _note(want, now) if after is None else None  # while another run has the lease, do not change the note
     is_now = isolation.merged(was, want["isolation"], now) if want["isolation"] and is_ours else was
     if not check_mode and (after != before or note or is_now != was):
         changed = isolation.write(spec, is_now) if is_now != was else spec

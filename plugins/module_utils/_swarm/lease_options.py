@@ -4,7 +4,7 @@
 
 """The options of modules that release a lease.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 """Extracts a task's output from the frames in which a manager sends it (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MANAGER_ERROR = 3
 
 
 def task_output(pieces: Iterable[bytes], framed: bool = True) -> Iterator[bytes]:
-    """Yield the output in pieces. Raises ValueError with the manager's error. A terminal's output has no headers (``framed`` is False)."""
+    """Yield the output in pieces. Raises ValueError with the manager's error. The output of a terminal has no headers (``framed`` is False)."""
     if not framed:
         yield from pieces
         return
@@ -31,7 +31,7 @@ def task_output(pieces: Iterable[bytes], framed: bool = True) -> Iterator[bytes]
 
 
 def _parts(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield (stream, piece). Headers may be cut anywhere, and a part may have any length, so this never collects a whole part."""
+    """Yield (stream, piece). A header may be cut anywhere, and a part may have any length, so this function never collects a whole part."""
     head, source, left = b"", 0, 0
     for piece in pieces:
         while piece:

@@ -4,7 +4,7 @@
 
 """The Docker API of a swarm manager. Each failure is a SwarmError with a remedy.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .failures import NOT_A_MANAGER, NotFound, OutOfSequence, Refused, SwarmErro
 # The result of a call.
 Answer = TypeVar("Answer")
 
-# HTTP statuses for an invalid parameter (such as an image name), a forbidden one, and one that names a missing object.
+# The HTTP statuses for an invalid parameter (such as an image name), a forbidden request, and a missing object.
 INPUT_REFUSED = (400, 403, 404)
-# Each attempt reads again. If this many fail in a row, something updates the swarm all the time.
+# Each attempt reads the object again. If so many attempts in a row fail, something updates the swarm all the time.
 ATTEMPTS = 10
-# For how long cluster() may return the data that connect() has read (seconds).
+# How long cluster() may return the data that connect() has read (seconds).
 RECENT_S = 1.0
 
 
@@ -73,7 +73,7 @@ def _tls(params: Mapping[str, Any], environ: Mapping[str, str]) -> Tls | None:
 
 
 def _is_refusal(exc: api.ApiError) -> bool:
-    """Return whether the daemon refused the content of a request. A refusal by an authorization plugin of this machine does not count."""
+    """Return whether the daemon refused the content of a request. False if an authorization plugin of this machine refused the request."""
     return isinstance(exc, api.Refused) and exc.status in INPUT_REFUSED and "authorization denied" not in exc.words
 
 
@@ -109,11 +109,11 @@ class Manager:
         return self._read("read node %s" % node_id, "/nodes/%s" % quote(node_id))
 
     def update_node(self, node_id: str, version: int, spec: Mapping[str, Any]) -> None:
-        """Write the whole spec. Raises OutOfSequence if the node no longer has that version."""
+        """Write the whole spec. Raises OutOfSequence if the node no longer has this version."""
         self._post("update node %s" % node_id, with_query("/nodes/%s/update" % quote(node_id), version=version), spec)
 
     def remove_node(self, node_id: str) -> bool:
-        """Remove a node from the list by force, because swarm notices only later that it has left. Return whether it was listed."""
+        """Remove a node from the list by force, because swarm notices only later that the node has left. Return whether the node was listed."""
         return self._remove("node", node_id, "?force=true")
 
     def node_events(self) -> Iterator[None]:
@@ -137,10 +137,12 @@ class Manager:
     # -- tasks -------------------------------------------------------------------------------------------------
 
     def tasks(self) -> Iterator[dict[str, Any]]:
-        """Yield every task, one at a time. In a big swarm they take a hundred megabytes, and several times that once parsed.
+        """Yield every task, one at a time.
 
-        No filter helps: the API filters by desired state. Tasks with the desired state shutdown may still have a GPU allocated, though most
-        of them ended long ago. A job's tasks have the desired state complete before and after they end.
+        In a big swarm, all tasks are a hundred megabytes of text, and need several times as much memory once parsed.
+
+        A filter cannot help, because the API filters by desired state. Tasks with the desired state shutdown may still have a GPU allocated, though
+        most of them ended long ago. A job's tasks have the desired state complete before and after they end.
         """
         return self._each("tasks")
 
@@ -186,11 +188,11 @@ class Manager:
         return self._post(what, "/services/create", spec, headers)["ID"]
 
     def update_service(self, service_id: str, version: int, spec: Mapping[str, Any]) -> None:
-        """Write the whole spec. Raises OutOfSequence if the service no longer has that version."""
+        """Write the whole spec. Raises OutOfSequence if the service no longer has this version."""
         self._post("update service %s" % spec["Name"], with_query("/services/%s/update" % quote(service_id), version=version), spec)
 
     def remove_service(self, service_id: str) -> None:
-        """Remove a service. Without an error if it no longer exists."""
+        """Remove a service. Raise no error if the service no longer exists."""
         self._remove("service", service_id)
 
     # -- configs, secrets, networks, images --------------------------------------------------------------------
@@ -200,7 +202,7 @@ class Manager:
         return {kind: [item["Spec"]["Name"] for item in self._list(kind)] for kind in ("services", "secrets", "configs")}
 
     def configs_labelled(self, label: str = "") -> list[dict[str, Any]]:
-        """Return the configs with this label and their contents; all configs without a label."""
+        """Return the configs with this label, and their contents. Without ``label``, return all configs."""
         return self._list("configs", {"label": [label]} if label else None)
 
     def create_config(self, name: str, data: bytes, labels: Mapping[str, str]) -> None:
@@ -208,25 +210,25 @@ class Manager:
         self._post("create config %s" % name, "/configs/create", spec)
 
     def remove_config(self, config_id: str) -> None:
-        """Remove a config. Without an error if it no longer exists."""
+        """Remove a config. Raise no error if the config no longer exists."""
         self._remove("config", config_id)
 
     def secrets_labelled(self, label: str = "") -> list[dict[str, Any]]:
         return self._list("secrets", {"label": [label]} if label else None)
 
     def remove_secret(self, secret_id: str) -> None:
-        """Remove a secret. Without an error if it no longer exists."""
+        """Remove a secret. Raise no error if the secret no longer exists."""
         self._remove("secret", secret_id)
 
     def networks(self) -> list[dict[str, Any]]:
-        """Return the networks of the swarm, and those of this machine."""
+        """Return the networks of the swarm and the networks of this machine."""
         return self._list("networks")
 
     def networks_labelled(self, label: str) -> list[dict[str, Any]]:
         return self._list("networks", {"label": [label]})
 
     def remove_network(self, network_id: str) -> None:
-        """Remove a network. Without an error if it no longer exists. This fails while tasks use it."""
+        """Remove a network. Raise no error if the network no longer exists. The call fails while tasks use the network."""
         self._remove("network", network_id)
 
     def image_environment(self, image: str) -> list[str]:
@@ -238,9 +240,10 @@ class Manager:
         return (data.get("Config") or {}).get("Env") or []
 
     def why_unreadable(self, image: str, login: Mapping[str, str] | None = None) -> str:
-        """Return why the manager cannot read the image from its registry; empty if it can.
+        """Return why the manager cannot read the image from its registry; empty if the manager can read the image.
 
-        An empty login means anonymous. Without a login, those of this process's user on this machine are used."""
+        An empty ``login`` means anonymous. If ``login`` is None, this code uses the logins of this process's user on this machine.
+        """
         try:
             headers = logins.login_header(logins.read_login(image) if login is None else login)
             self._client.call("GET", "/distribution/%s/json" % quote(image, safe="/:@"), headers=headers)
@@ -253,7 +256,7 @@ class Manager:
     def cluster(self) -> tuple[dict[str, Any], str]:
         """Return (the swarm's own object, the manager's time), from /info.
 
-        Unlike /swarm, that has no join tokens. The first call right after connect() returns what connect() read, because dockerd runs two programs
+        Unlike /swarm, /info has no join tokens. The first call right after connect() returns what connect() read, because dockerd runs two programs
         for each /info.
         """
         recent, self._recent = self._recent, None
@@ -268,7 +271,10 @@ class Manager:
         return self._read("read the join tokens", "/swarm")["JoinTokens"]
 
     def update_cluster(self, version: int, spec: Mapping[str, Any], rotate: Collection[str] = ()) -> None:
-        """Write the whole spec of the swarm, and replace the join tokens of the roles in ``rotate``. Raises OutOfSequence for another version."""
+        """Write the whole spec of the swarm, and replace the join tokens of the roles in ``rotate``.
+
+        Raises OutOfSequence if the version is not current.
+        """
         tokens = {"rotate%sToken" % role.capitalize(): "true" for role in ("Worker", "Manager") if role.lower() in rotate}
         self._post("update the swarm", with_query("/swarm/update", version=version, **tokens), spec)
 
@@ -294,7 +300,7 @@ class Manager:
         return self._called(what, lambda: self._client.call("POST", path, spec, headers).data)
 
     def _remove(self, what: str, name: str, query: str = "") -> bool:
-        """Remove an object, and return whether it existed."""
+        """Remove an object, and return whether the object existed."""
         try:
             self._called("remove %s %s" % (what, name), lambda: self._client.call("DELETE", "/%ss/%s%s" % (what, quote(name), query)))
         except NotFound:

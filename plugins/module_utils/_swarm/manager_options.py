@@ -2,9 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The options with which modules reach a manager, and warnings about them. Separate from the API, which a service without Ansible uses too.
+"""The options of modules that connect to a manager, and warnings about unsafe options.
 
-Private to this collection: no stability is promised to others.
+This file imports Ansible. The client of the API is in other files, because a service without Ansible uses the client too.
+
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -40,14 +42,17 @@ UNVERIFIED = (
 
 
 def unprotected(params: Mapping[str, Any]) -> list[str]:
-    """Return a list with a warning if anybody who reaches the API can use it, or if anybody can pose as the manager. Otherwise []."""
+    """Return a list with one warning if the connection is not protected; otherwise [].
+
+    A connection is not protected if anyone who reaches the API can use it, or if an attacker can pose as the manager.
+    """
     address, shown = parse_address(params["docker_host"]), mask(params["docker_host"])
     if params["validate_certs"] or address.scheme not in NETWORK:
         return []
     if params["tls"]:
         return [UNVERIFIED % shown]
     if address.scheme == "https":
-        return []  # https is verified without these options
+        return []  # the certificate is verified without these options
     return [
         "%s is used without TLS. Anyone who can listen to the connection can read join tokens, and anyone who reaches that port is root there."
         " Have its dockerd verify clients (--tlsverify), and set validate_certs, ca_path, client_cert and client_key." % shown

@@ -4,8 +4,8 @@
 
 """Decides which labels a node should have (pure). Only some of a node's labels belong to this collection.
 
-The node's label "<prefix>labels" lists the keys that belong to this collection. Only these labels are changed or removed.
-Private to this collection: no stability is promised to others.
+The node's label "<prefix>labels" lists the keys that belong to this collection. This code changes or removes only these labels.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .._health.label import LEFT_OUT, with_earlier_consent
 
 PREFIX = "gpu-swarm."
 RECORD = "labels"
-# The label that binds a node to a host of the inventory is "<prefix>host". An update of the node keeps, sets or removes it.
+# The label that binds a node to a host of the inventory is "<prefix>host". An update of the node keeps, sets or removes this label.
 HOST = "host"
 KEEP, SET, REMOVE = "keep", "set", "remove"
 # The fault for which a node is or was paused: "<prefix>paused-for", in the format of _health/label.
@@ -26,12 +26,12 @@ PAUSED_FOR = "paused-for"
 # The finished maintenances of a node: "<prefix>maintained", the latest ids separated by commas, the newest last.
 MAINTAINED = "maintained"
 LATEST = 10
-# This label of a config or secret has its name without the digest of its content.
+# On a config or secret, this label contains the object's name without the digest of its content.
 VERSION_OF = PREFIX + "version-of"
-# This label of a secret with a fixed name has the digest of its content, since nobody can read the content itself.
+# On a secret with a fixed name, this label contains the digest of the content, because nobody can read the content itself.
 CONTENT = PREFIX + "content"
 
-# The characters that placement constraints support, and "/", which others use in label keys. A comma would break the record.
+# The characters that placement constraints support. "/" is also allowed, because other tools use it in label keys. A comma would break the record.
 KEY = re.compile(r"[A-Za-z0-9_./-]+\Z")
 
 
@@ -69,7 +69,10 @@ def bound_to(labels: Mapping[str, str], prefix: str) -> str | None:
 
 
 def mark(labels: dict[str, str], host: str | None, how: str | None, prefix: str) -> dict[str, str]:
-    """Return the labels after the host's label was set, removed or kept, as ``how`` says. Removing it also removes the notes about the host."""
+    """Return the labels after setting, removing or keeping the host's label (``how``).
+
+    Removing the host's label also removes the notes about the host.
+    """
     others = {key: value for key, value in labels.items() if key != prefix + HOST}
     unbound = {key: value for key, value in others.items() if key not in (prefix + MAINTAINED, prefix + PAUSED_FOR)}
     return {SET: dict(others, **{prefix + HOST: host}), REMOVE: unbound}.get(how, labels)
@@ -87,10 +90,10 @@ def add_maintained(labels: dict[str, str], maintenance_id: str, prefix: str) -> 
 
 
 def compute(now: Mapping[str, str], wanted: Mapping[str, str], prefix: str, keep: Iterable[str] = ()) -> tuple[dict[str, str], list[str]]:
-    """Return (labels, clashes): the node's labels with those of this collection as wanted, and the keys that somebody else set to other values.
+    """Return (labels, clashes). ``labels`` are the node's new labels. ``clashes`` are the keys that somebody else set to other values than wanted.
 
-    A label with the wanted value that is not recorded still belongs to somebody else, so it is not removed later.
-    Recorded labels whose keys begin with one of ``keep`` are kept even if they are not wanted.
+    If a label has the wanted value but is not recorded, the label belongs to somebody else, so this collection does not remove it later.
+    Recorded labels with a key that begins with one of ``keep`` are kept even if they are not wanted.
     """
     owned = recorded(now, prefix)
     kept = {key: now[key] for key in owned if key in now and keep and key.startswith(tuple(keep))}

@@ -4,21 +4,21 @@
 
 """Interprets dockerd's error about an image that it cannot read from its registry (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
 
-# The registry does not answer. "no answer within": dockerd itself did not answer.
+# The registry does not answer. With "no answer within", dockerd itself did not answer.
 UNREACHABLE = (
     "no answer within", "timeout", "timed out", "deadline exceeded", "no such host", "connection refused", "no route to host", "server misbehaving",
 )  # fmt: skip
-# The registry requires a login, or the login that was used is not allowed.
+# The registry requires a login, or does not allow the login that was used.
 REFUSALS = ("unauthorized", "authentication required", "access denied", "access to the resource is denied", "no basic auth credentials", "forbidden")
 
 
 def classify_error(words: str) -> tuple[str | None, bool]:
-    """Return (the registry's refusal, or None; whether the registry answers)."""
+    """Return (the registry's refusal or None, whether the registry answers)."""
     lower_case = words.lower()
     if any(phrase in lower_case for phrase in REFUSALS):
         return words, True

@@ -4,7 +4,7 @@
 
 """Runs 'docker stack' on the machine from which a stack is deployed.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ansible.module_utils.common.process import get_bin_path
 from .._docker_api.connections import parse_address
 from .._errors import GpuSwarmError
 
-# Files of a stack, as the controller names them in the archive.
+# The files of a stack, with the names that the controller uses in the archive.
 FILE, DOCKER_CONFIG = "stack.yml", "docker/config.json"
 CONFIG_LIMIT_S = 30
 # Docker 20.10 has no 'docker stack config' and complains about its first option.
@@ -27,7 +27,7 @@ NO_REASON = "no reason given"
 
 
 def docker_path() -> str:
-    """Return the path of the docker command. Without one, no stack can be deployed from this machine."""
+    """Return the path of the docker command. Without this command, no stack can be deployed from this machine."""
     try:
         return get_bin_path("docker")
     except ValueError as exc:
@@ -38,8 +38,10 @@ def docker_path() -> str:
 
 
 def refusal(docker: Sequence[str], text: str) -> str:
-    """Return why Docker cannot read this stack file, which may include values of the file. Docker 23.0 and newer can check that before anything is
-    made ('docker stack config'). Empty if Docker can read it, or cannot check it."""
+    """Return why Docker cannot read this stack file; empty if Docker can read the file, or cannot check it.
+
+    The returned text may include values of the file. Docker 23.0 and newer can check the file before anything is created ('docker stack config').
+    """
     command = [*docker, "stack", "config", "--compose-file", "-"]
     try:
         done = subprocess.run(
@@ -68,7 +70,7 @@ def deploy(docker: Sequence[str], directory: str, params: Mapping[str, Any]) -> 
 
 
 def _connection(params: Mapping[str, Any]) -> list[str]:
-    """Return the options of the docker command for the connection options of a module. It has no http:// and https://."""
+    """Return the options of the docker command for the connection options of a module. The docker command does not accept http:// and https://."""
     address = parse_address(params["docker_host"])
     if address.is_local:
         return ["--host", "unix://" + address.place]
@@ -81,7 +83,10 @@ def _connection(params: Mapping[str, Any]) -> list[str]:
 
 
 def _environment(directory: str, params: Mapping[str, Any]) -> dict[str, str]:
-    """Return the environment of the docker command. Logins in this directory replace those of the user. DOCKER_TLS_VERIFY=0 would turn TLS on."""
+    """Return the environment of the docker command.
+
+    Logins in this directory replace the user's logins. DOCKER_TLS_VERIFY is removed, because even DOCKER_TLS_VERIFY=0 would turn TLS on.
+    """
     own = {name: value for name, value in os.environ.items() if name not in ("DOCKER_TLS", "DOCKER_TLS_VERIFY")}
     more = {} if params["api_version"] in (None, "auto") else {"DOCKER_API_VERSION": params["api_version"]}
     logins = os.path.join(directory, DOCKER_CONFIG)

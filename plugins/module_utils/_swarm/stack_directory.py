@@ -4,8 +4,9 @@
 
 """Keeps the files of a stack on the machine that deploys it, while 'docker stack deploy' reads them.
 
-They contain secrets. So they are in memory (tmpfs) if possible, only this user can read them, and the next run removes the files of a killed run.
-Private to this collection: no stability is promised to others.
+The files contain secrets. So this code writes them to memory (tmpfs) if possible, and only this user can read them. If a run is killed, the next run
+removes its files.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -24,18 +25,21 @@ from typing import Iterator
 from .._errors import GpuSwarmError
 
 FOLDER = "gpu-swarm-stacks"
-# After this time (seconds), files of other stacks count as abandoned. No deployment takes that long.
+# After this time (seconds), this code removes files of other stacks as abandoned. No deployment takes so long.
 ABANDONED_S = 3600
 
 
 def parent_directory() -> str:
-    """Return the parent of all stacks' directories. It is in memory for root only: systemd removes other users' memory when they log out."""
+    """Return the parent directory of all stacks.
+
+    Only root's directory is in memory, because systemd removes the files of other users from memory when they log out.
+    """
     user = os.geteuid()
     return os.path.join("/run", FOLDER) if user == 0 else os.path.join(tempfile.gettempdir(), "%s-%d" % (FOLDER, user))
 
 
 def unpack(parent: str, stack: str, swarm: str, archive: str) -> str:
-    """Unpack the zip file, which is in base64, and return its directory. ``swarm`` distinguishes swarms that one machine deploys to."""
+    """Unpack the zip file, which is in base64, and return the new directory. ``swarm`` distinguishes the swarms to which one machine deploys."""
     _make_private(parent)
     path = _path(parent, stack, swarm)
     remove(parent, stack, swarm)
@@ -49,7 +53,7 @@ def unpack(parent: str, stack: str, swarm: str, archive: str) -> str:
 
 
 def remove(parent: str, stack: str, swarm: str) -> list[str]:
-    """Remove the files of this stack and abandoned files of others. Return the names of the removed directories."""
+    """Remove the files of this stack and abandoned files of other stacks. Return the names of the removed directories."""
     removed = []
     for path in _directories(parent):
         if path == _path(parent, stack, swarm) or time.time() - os.lstat(path).st_mtime > ABANDONED_S:

@@ -4,9 +4,9 @@
 
 """Stores the deployed stack file in a config of the swarm, so that the next deployment can show what changes.
 
-'docker stack rm' removes this config too, because of its label. Everyone who can read it can also read the specifications of the services, which
-have the same content.
-Private to this collection: no stability is promised to others.
+'docker stack rm' removes this config too, because of its label. Everyone who can read this config can also read the specifications of the services.
+The specifications have the same content.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MOST_BYTES, MOST_CHARACTERS = 500000, 64
 
 
 def read_text(manager: Manager, stack: str) -> str | None:
-    """Return the stored text, or None. A killed run may leave two configs. Then the newer one counts."""
+    """Return the stored text, or None. A killed run may leave two configs. In this case, return the text of the newer config."""
     configs = sorted(_configs_of(manager, stack), key=lambda config: config.get("CreatedAt") or "")
     return base64.b64decode(configs[-1]["Spec"].get("Data") or "").decode("utf-8", "replace") if configs else None
 
 
 def store_text(manager: Manager, stack: str, text: str) -> None:
-    """Replace the stored text. If the new one is empty, or too long for a config, only remove the old one."""
+    """Replace the stored text. If the new text is empty, or too long for a config, only remove the old text."""
     former = _configs_of(manager, stack)
     data = text.encode("utf-8")
     digest = hashlib.sha256(("%s\0%s" % (stack, text)).encode("utf-8")).hexdigest()[:12]

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Lists and removes the objects of a stack in its swarm: all of them with the stack, or those that a failed deployment has created.
+"""Lists and removes the objects of a stack in its swarm: all objects with the stack, or only the objects that a failed deployment has created.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LIMIT_S = 60.0  # how long to retry
 
 
 def list_objects(manager: Manager, stack: str) -> dict[str, dict[str, str]]:
-    """Return the names of the stack's objects by kind and id."""
+    """Return the names of the stack's objects, by kind and id."""
     label = "%s=%s" % (NAMESPACE, stack)
     names = {
         kind: {item["ID"]: item["Spec"]["Name"] for item in read(label)}
@@ -31,7 +31,7 @@ def list_objects(manager: Manager, stack: str) -> dict[str, dict[str, str]]:
 
 
 def remove_objects(manager: Manager, ids: Mapping[str, Sequence[str]], clock: Callable[[], float] = time.monotonic, sleep: Any = time.sleep) -> None:
-    """Remove the objects with these ids, which are by kind. Retry while something still uses an object."""
+    """Remove these objects. ``ids`` lists their ids by kind. Retry while something still uses an object."""
     deadline = clock() + LIMIT_S
     removers: tuple[Callable[[str], None], ...] = (manager.remove_service, manager.remove_config, manager.remove_secret, manager.remove_network)
     for kind, remover in zip(KINDS, removers):

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Removes configs and secrets of a stack that are named by their content, once no service uses them.
+"""Removes old versions of a stack's configs and secrets that no service uses. The name of each version contains the digest of its content.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .stack_file import NAMESPACE
 
 
 def remove_unused(manager: Manager, stack: str) -> list[str]:
-    """Remove the versions of this stack that no service uses, even after 'docker service rollback'. Return their names."""
+    """Remove the versions of this stack that no service uses now or would use after 'docker service rollback'. Return their names."""
     used = set(referenced_ids(manager.services()))
     removed = []
     kinds: Iterable[tuple[Callable[[str], list], Callable[[str], None]]] = (
@@ -30,7 +30,7 @@ def remove_unused(manager: Manager, stack: str) -> list[str]:
                 continue
             try:
                 remove(version["ID"])
-            except SwarmError:  # a service that was just created uses it; a later deployment removes it
+            except SwarmError:  # a service that was just created uses this object; a later deployment removes the object
                 continue
             removed.append(version["Spec"]["Name"])
     return sorted(removed)

@@ -4,8 +4,8 @@
 
 """The label in which a service names the classes of nodes that it needs (pure).
 
-Only the controller interprets these texts, because only it knows which image runs on which CPU.
-Private to this collection: no stability is promised to others.
+Only the controller interprets these texts, because only the controller knows which image runs on which CPU.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether a job is finished (pure): none of its tasks runs or waits, and enough of them are complete.
+"""Decides whether a job is finished (pure): no task of the job runs or waits, and enough tasks are complete.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .tasks import ENDED, is_job_service
 
 
 def why_unfinished(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return why this service is not a finished job; None if it is one. ``tasks`` are all of its tasks."""
+    """Return why this service is not a finished job; None for a finished job. ``tasks`` are all tasks of the service."""
     if not is_job_service(service):
         return "it is not a job"
     unfinished = sum(task["Status"]["State"] not in ENDED for task in tasks)
@@ -36,7 +36,7 @@ def incomplete_text(complete: int, wanted: int) -> str:
 
 
 def _completions(mode: Mapping[str, Any]) -> int:
-    """Return how many tasks must complete. A global job has one task per node; only one of them is required here."""
+    """Return how many tasks must complete. A global job has one task per node, but this code requires only one complete task."""
     replicated = mode.get("ReplicatedJob")
     if replicated is None:
         return 1

@@ -4,7 +4,7 @@
 
 """The label with which a service's owner forbids moving its tasks (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 def blocking_label(service: Mapping[str, Any] | None, age: int | None, key: str) -> str | None:
     """Return the service's label, as KEY=VALUE, if it forbids moving a task of this age (seconds); otherwise None.
 
-    An unreadable value forbids it too: an owner who mistyped an age did not mean that the task may be moved at once.
+    An unreadable value also forbids the move, because an owner who mistyped an age did not want the task to be moved at once.
     """
     value = ((service or {}).get("Spec", {}).get("Labels") or {}).get(key)
     if value is None:
@@ -45,8 +45,8 @@ def seconds(value: str) -> float | None:
 
 
 def is_readable(label: str) -> bool:
-    """Return whether a label as ``blocking_label`` returns it has a readable value."""
-    return seconds(label.partition("=")[2]) is not None  # a key has no equals sign
+    """Return whether a label that ``blocking_label`` returned has a readable value."""
+    return seconds(label.partition("=")[2]) is not None  # the key of a label has no equals sign
 
 
 def may_be_moved(record: Mapping[str, Any]) -> bool:

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether swarm would restart a task again if its service limits the attempts (pure).
+"""Calculates whether swarm would restart a task again if its service limits the attempts (pure).
 
-swarmkit counts restarts in the leader's memory (manager/orchestrator/restart/restart.go). A drain counts as a restart. For each slot swarmkit keeps
-one task more than the limit (taskreaper/task_reaper.go), so the listed tasks are enough to count. Unknown attempts count as used.
-Private to this collection: no stability is promised to others.
+swarmkit counts restarts in the leader's memory (manager/orchestrator/restart/restart.go). A drain is a restart too. For each slot swarmkit keeps
+one task more than the limit (taskreaper/task_reaper.go), so this code can count the listed tasks. Unknown attempts are counted as used.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SlotVersion = Tuple[str, int, int]  # service id, slot, version of the specifica
 
 
 class _Limited(NamedTuple):
-    """A record of a task with a limited number of restarts."""
+    """The record of a task with a limited number of restarts."""
 
     record: dict[str, Any]
     slot_created: Sequence[str]  # creation times of all tasks of its slot and version, as in the API
@@ -32,7 +32,7 @@ class _Limited(NamedTuple):
 
 
 class Restarts:
-    """Counts, in one pass over all tasks, the restarts of those with a limit."""
+    """Counts the restarts of all tasks with a limit, in one pass over all tasks."""
 
     def __init__(self) -> None:
         self._created: dict[SlotVersion, list[str]] = {}  # creation times of the tasks of one slot and version, as in the API
@@ -42,7 +42,7 @@ class Restarts:
         """Count a task. ``records`` describe it: ``fill_records`` sets their ``restarts_left`` and updates ``movable``."""
         spec, slot = task.get("Spec") or {}, task.get("Slot")
         policy = spec.get("RestartPolicy")
-        # Tasks of global services have no slot. A drain does not use up their attempts: they are created again when the node is back.
+        # Tasks of global services have no slot. A drain does not use up their attempts, because swarm creates new tasks when the node is back.
         if not slot or not policy or not policy.get("MaxAttempts"):
             return
         created = task.get("CreatedAt")
@@ -59,9 +59,10 @@ class Restarts:
 
 
 def _version(spec: Mapping[str, Any]) -> int:
-    """Return a hash that identifies the version of the service, since restarts of another version do not count.
+    """Return a hash that identifies the version of the service, because restarts of another version are not counted.
 
-    The API does not show a task's version, so compare the fields that usually differ. Versions that differ only elsewhere count as the same.
+    The API does not show a task's version, so compare the fields that usually differ. Versions that differ only in other fields are treated as the
+    same.
     """
     container = spec.get("ContainerSpec") or {}
     lists = (container.get("Env"), container.get("Command"), container.get("Args"))
@@ -69,12 +70,12 @@ def _version(spec: Mapping[str, Any]) -> int:
 
 
 def _count_restarts(slot_created: Sequence[str], created: str, window: float) -> int:
-    """Return how many restarts of the slot count for a task created at ``created``. The first task of a slot is not a restart."""
+    """Return how many restarts of the slot swarmkit counts for a task created at ``created``. The first task of a slot is not a restart."""
     if len(slot_created) == 1 or not window:
         return len(slot_created) - 1
     restarts, begin = sorted(_epoch_or_unknown(stamp) for stamp in slot_created)[1:], _epoch_or_unknown(created)
-    # swarmkit counts the window back from when the task entered its current state (for a running task: its start), not from its end.
-    # Its creation is earlier, and has the same clock as the others. Fractions of a second are dropped here, hence + 1.
+    # The window of swarmkit ends when the task entered its current state (for a running task: its start), not when the task ends.
+    # This code uses the task's creation, which is earlier and has the same clock as the other tasks. Fractions of a second are dropped, hence + 1.
     return sum(1 for restart in restarts if UNKNOWN in (restart, begin) or restart + 1 >= begin - window)
 
 

@@ -4,15 +4,16 @@
 
 """Tasks that reserve 0 of a named resource kind: swarm allocates all free resources of that kind on their node to them (pure).
 
-swarmkit's api/genericresource takes named resources until it has the reserved number. With 0 it never stops. For a counted kind, 0 takes nothing.
-Private to this collection: no stability is promised to others.
+swarmkit's api/genericresource takes named resources until it has the reserved number. With 0 it takes all resources. For a counted kind, 0 takes
+nothing.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
 
 from typing import Any, Dict, Mapping, Tuple
 
-# (service, resource kind, node id) -> how many resources are allocated to such tasks of the service there.
+# (service, resource kind, node id) -> how many resources of the node are allocated to such tasks of the service.
 ZeroReservations = Dict[Tuple[str, str, str], int]
 
 

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads tasks of the API (pure): their allocations and reservations, their names, whether they can be moved.
+"""Reads tasks of the API (pure): their allocations, reservations and names, and whether they can be moved.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Iterable, Mapping
 
 from .._policy import generic_resources
 
-# Resources are allocated to a task from its assignment to its end, whatever its desired state: a task that shuts
+# Resources are allocated to a task from its assignment to its end, whatever its desired state is. A task that shuts
 # down still has its GPU open. The scheduler counts the same way.
 ALLOCATED = frozenset(["assigned", "accepted", "preparing", "ready", "starting", "running"])
-# Not assigned yet. A task of a global service already has its node in these states, but has not been admitted to it.
+# Not assigned yet. In these states, a task of a global service already has its node, but the scheduler has not admitted the task to the node.
 WAITING = frozenset(["new", "pending"])
 ENDED = frozenset(["complete", "shutdown", "failed", "rejected", "remove", "orphaned"])
-# "complete" is the desired state of a job's task, and its state once it has ended.
+# "complete" is the desired state of a job's task, and the state of the task after its end.
 WANTED = ALLOCATED | frozenset(["complete"])
 JOBS = frozenset(["ReplicatedJob", "GlobalJob"])
 
@@ -40,7 +40,10 @@ def reservations(spec: Mapping[str, Any]) -> dict[str, Any]:
 def still_allocated(
     tasks: Iterable[Mapping[str, Any]], services: Iterable[Mapping[str, Any]], nodes: Iterable[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Return what is still allocated to tasks of removed services, until their containers stop: [{hostname, kind, amount, state of the node}]."""
+    """Return the resources of tasks of removed services: [{hostname, kind, amount, state of the node}].
+
+    They are allocated until the containers stop.
+    """
     service_ids = {service["ID"] for service in services}
     sums: dict[tuple[str, str], int] = {}
     for task in tasks:
@@ -69,20 +72,20 @@ def is_global(service: Mapping[str, Any] | None) -> bool:
 def is_movable(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> bool:
     """Return whether swarm starts a replacement when this task is stopped.
 
-    The task's own policy decides (swarmkit orchestrator/task.go). Whether it has attempts left is decided in ``restarts``.
-    Tasks of a removed service are about to end, and swarm replaces none of them.
+    The task's own policy decides (swarmkit orchestrator/task.go). ``restarts`` finds out whether the task has attempts left.
+    Tasks of a removed service are about to end, and swarm does not replace them.
     """
     condition = ((task.get("Spec") or {}).get("RestartPolicy") or {}).get("Condition")
     return service is not None and condition != "none" and not is_job(task, service)
 
 
 def name_of(task: Mapping[str, Any], service_name: str) -> str:
-    """Return the task's name as 'docker service ps' shows it."""
+    """Return the task's name in the form of 'docker service ps'."""
     return "%s.%s" % (service_name, task.get("Slot") or task.get("NodeID") or task["ID"])
 
 
 def epoch(stamp: str | None) -> float | None:
-    """Return a timestamp of the API (RFC 3339, nanoseconds, any zone) in seconds since 1970; None if it is empty or invalid."""
+    """Return a timestamp of the API (RFC 3339, nanoseconds, any zone) in seconds since 1970; None if the text is empty or invalid."""
     try:
         elapsed = datetime.fromisoformat(stamp[:19]) - _EPOCH
         if stamp[-6] in "+-":
@@ -95,7 +98,7 @@ def epoch(stamp: str | None) -> float | None:
 
 
 def utc(timestamp: str | None) -> str | None:
-    """Return a timestamp of the API in UTC and whole seconds, such as 2026-11-20T12:00:00Z; None if it is empty or invalid."""
+    """Return a timestamp of the API in UTC and whole seconds, such as 2026-11-20T12:00:00Z; None if the text is empty or invalid."""
     seconds = epoch(timestamp)
     return None if seconds is None else stamp(seconds)
 
@@ -106,6 +109,6 @@ def stamp(seconds: float) -> str:
 
 
 def age(stamp: str | None, now: float | None) -> int | None:
-    """Return whole seconds from the timestamp to ``now``; None if either is unknown. Both must come from the same clock."""
+    """Return the whole seconds from the timestamp to ``now``; None if one of the times is unknown. Both times must belong to the same clock."""
     then = epoch(stamp)
     return None if then is None or now is None else max(0, int(now - then))

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Plans the tasks that test the guard of a node: one reserves no GPU and requests all, one requests more than it reserved (pure).
+"""Plans the tasks that test the guard of a node (pure). One task reserves no GPU and requests all GPUs. Another task requests more than it reserved.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -16,21 +16,23 @@ from typing import Any, Iterable, Iterator, Mapping, Sequence
 from .._guard.bundle import VISIBLE
 from .._policy import generic_resources
 
-# The kinds of checks. ALLOCATED: a task that reserves GPUs sees exactly these. The others test an enforcing guard.
-# MEMORY: a task that reserves memory of a card sees that card; only a guard makes sure of that.
+# The kinds of checks. ALLOCATED: a task that reserves GPUs sees exactly these GPUs. The other kinds test an enforcing guard.
+# MEMORY: a task that reserves memory of a card sees this card. Only a guard can ensure this.
 ALLOCATED, MEMORY, UNRESERVED, BESIDE = "allocated", "memory", "unreserved", "beside"
 WITHOUT, MORE = "without a reservation", "with variables that request more than it reserved"
 DESCRIPTIONS = {UNRESERVED: WITHOUT, BESIDE: MORE}
 
 
 def unreserved_check(node_kinds: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the check with a task without a reservation. It needs no free GPU."""
+    """Return the check with a task without a reservation. This check needs no free GPU."""
     return {"probe": UNRESERVED, "variables": [VISIBLE, *map(generic_resources.variable_name, sorted(node_kinds))], "others": _total(node_kinds)}
 
 
 def beside_checks(node_kinds: Mapping[str, Any], checks: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the check with a task that requests more than it reserved. It uses GPUs that ``checks`` leave free, or else GPUs that they use first (see
-    ``rounds``)."""
+    """Yield the check with a task that requests more than it reserved.
+
+    The task uses GPUs that ``checks`` leave free. If no GPU is left, the task uses GPUs of ``checks`` in a later round (see ``rounds``).
+    """
     used: Counter[str] = Counter()
     for check in checks:
         used[check["kind"]] += check["count"]
@@ -74,10 +76,10 @@ def rounds(checks: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any
 
 
 def by_service(checks: Iterable[Mapping[str, Any]]) -> list[list[Any]]:
-    """Return the checks grouped by the service that carries them out, in order. Checks of a node's slots of one kind are replicas of one service.
+    """Return the checks grouped by their test service, in order. The checks of all slots of one kind on a node are replicas of one service.
 
-    Swarm places all replicas of a new service before any of them runs, so each gets its own slot. If the services came one after the other, one could
-    get the slot of an ended task.
+    Swarm places all replicas of a new service before any replica runs, so each replica gets its own slot. If separate services were created one after
+    the other, a task could get the slot of an ended task.
     """
     return [list(group) for dummy_key, group in groupby(checks, key=lambda check: (check["node"], check["kind"], check["probe"]))]
 

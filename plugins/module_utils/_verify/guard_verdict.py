@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides whether the guard of a node let a task see GPUs that it did not reserve. The verdict is a text with the remedy (pure).
+"""Decides whether the guard of a node let a task see GPUs that the task did not reserve (pure). The verdict is a text with the remedy.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

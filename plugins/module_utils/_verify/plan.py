@@ -4,8 +4,8 @@
 
 """Plans which GPUs of a swarm to test, and with which services (pure).
 
-A check is a plain dict: one resource kind of one node (or one slot of it), tested by one task, or the reason why it is not tested.
-Private to this collection: no stability is promised to others.
+A check is a plain dict. One task tests one resource kind of one node, or one slot of this kind. The check of an untested kind has the reason.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ RUN, UNTIL = "verify", "verify-until"
 NAME = PROBE
 
 ALL = "all"
-# AUTO tests one GPU of each resource kind, but each slot: only the node's record shows to which card a slot belongs.
+# AUTO tests one GPU of each resource kind. If the kind has slots, AUTO tests each slot, because only the node's record shows to which card a slot
+# belongs.
 AUTO = "auto"
-MOST_SLOTS = 64  # of one resource kind of a node, except with ALL
+MOST_SLOTS = 64  # the most checks of one resource kind of a node, except with ALL
 _GPU = re.compile(r"(GPU|MIG)-")
 
-# The allocation must take precedence over the image's own request. On a node with more GPUs than the task has, a request for all of them shows
-# whether it does. If the task has all GPUs of the node, a request for none shows it.
+# The allocation must take precedence over the image's own request. If the node has more GPUs than the task, a request for all GPUs tests
+# the precedence. If the task has all GPUs of the node, a request for no GPU tests it.
 WANTS_ALL, WANTS_NONE = "NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_VISIBLE_DEVICES=void"
 # Adds nvidia-smi to a task of any image.
 UTILITY = "NVIDIA_DRIVER_CAPABILITIES=utility"
@@ -50,7 +51,7 @@ Choose = Callable[[Sequence[str], int], Iterable[str]]
 
 
 class Extent(NamedTuple):
-    """``gpus``: how many free GPUs of each resource kind to reserve. ``sample``: how many nodes to test. ``choose(list, k)`` picks them."""
+    """``gpus``: how many free GPUs of each resource kind to reserve. ``sample``: how many nodes to test. ``choose(list, k)`` picks these nodes."""
 
     gpus: Any
     sample: Any
@@ -58,7 +59,7 @@ class Extent(NamedTuple):
 
 
 class Guarded(NamedTuple):
-    """The isolation levels of the guards, and the guarded kinds of memory (see ``guard_probes.memory_checks``). Both are by node id."""
+    """The isolation levels of the guards, and the guarded kinds of memory (see ``guard_probes.memory_checks``). The keys of both are node ids."""
 
     levels: Mapping[str, Any] | None = None
     memory: Mapping[str, Any] | None = None
@@ -91,7 +92,7 @@ def gpu_kinds(node: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 class _PerKind(NamedTuple):
-    """How many GPUs and slots of each kind to test at most; None for all."""
+    """The most GPUs and the most slots of each kind to test; None for all."""
 
     gpus: int | None
     slots: int | None
@@ -137,7 +138,7 @@ def _checks_of(
 
 
 def _memory_check(node: Mapping[str, Any], level: str | None, probe: Mapping[str, Any]) -> Check:
-    """Return the check of a memory kind. Its ``reserved`` are the expected cards, since swarm allocates only an amount."""
+    """Return the check of a memory kind. ``reserved`` lists the expected cards, because swarm allocates only an amount."""
     identity = {"probe": probe["probe"], "kind": probe["kind"], "level": level}
     if probe["free"] < probe["count"]:
         return {**_check(node["id"], node, UNTESTED, "nothing free to test with"), **identity}
@@ -146,7 +147,7 @@ def _memory_check(node: Mapping[str, Any], level: str | None, probe: Mapping[str
 
 
 def _is_guarded(node: Mapping[str, Any], level: str | None) -> bool:
-    """Return whether the node has GPUs and a guard that enforces a level. The node may advertise only their memory."""
+    """Return whether the node has GPUs and a guard that enforces a level. The node may advertise only the memory of its GPUs."""
     return level in ENFORCED and has_gpus(node)
 
 
@@ -165,7 +166,7 @@ def _checks_of_kind(node: Mapping[str, Any], kind: str, free: int, per_kind: _Pe
 
 
 def _check(node_id: str, node: Mapping[str, Any] | None, state: str, verdict: str) -> Check:
-    """Return a check of a node, without GPUs."""
+    """Return a check of a node. The check has no GPUs yet."""
     return {
         "node": node_id,
         "hostname": node["hostname"] if node else None,
@@ -201,7 +202,7 @@ def service(check: Check, name: str, labels: Mapping[str, str], command: Sequenc
         "Labels": labels,
         "Mode": {"Replicated": {"Replicas": replicas}},
         "TaskTemplate": {
-            # Replaces the entrypoint, because the one of CUDA's images prints a page of text first.
+            # Replaces the entrypoint, because the entrypoint of CUDA's images prints a page of text first.
             "ContainerSpec": {
                 "Image": check["image"]["reference"],
                 "Command": command,
@@ -218,7 +219,7 @@ def service(check: Check, name: str, labels: Mapping[str, str], command: Sequenc
 
 
 def abandoned_services(services: Iterable[Mapping[str, Any]], prefix: str, now: float) -> list[str]:
-    """Return the ids of test services that killed runs left: they have this collection's label, and their time has ended."""
+    """Return the ids of test services from killed runs. These services have this collection's label, and their time limit has passed."""
     service_ids = []
     for service in services:
         until = (service["Spec"].get("Labels") or {}).get(prefix + UNTIL, "")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Chooses the image to test each node with (pure): the user's image, otherwise one that the node has, otherwise one that a few nodes pull.
+"""Chooses the image for the test of each node (pure): the user's image, or an image that the node has, or an image that a few nodes pull.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .._policy.quantity import count_of
 from .._swarm.image_name import is_image_name
 from .plan import ALL, NO_GPUS, PLANNED, UNTESTED, Check, Choose
 
-# The image to pull if the user names none and the node has none.
+# The image to pull if the user names no image and the node has no suitable image.
 PULLED = "nvidia/cuda:13.0.0-base-ubuntu24.04"
 # The source of an image.
 NAMED, ON_NODE, PULL = "named", "there", "pull"
@@ -35,10 +35,10 @@ def refuse_name(image: str | None) -> None:
 def assign_images(
     checks: Sequence[Check], image: str | None, on_nodes: Mapping[str, Iterable[Mapping[str, Any]]], pulls: Any, choose: Choose
 ) -> list[Check]:
-    """Return the checks. Each planned check gets an ``image``, or becomes untested without one.
+    """Return the checks. Each planned check gets an ``image``. A check without an image becomes untested.
 
-    ``image`` is the user's, or empty. ``on_nodes`` are the images that each node has, by node (from _images.candidates). ``pulls`` is how many nodes
-    may pull an image. ``choose(list, k)`` picks them.
+    ``image`` is the user's image, or empty. ``on_nodes`` are the images that each node has, by node (from _images.candidates). ``pulls`` is how many
+    nodes may pull an image. ``choose(list, k)`` picks these nodes.
     """
     planned = list(dict.fromkeys(check["node"] for check in checks if check["state"] == PLANNED))
     if image:
@@ -57,8 +57,10 @@ def _with_image(check: Check, image: dict[str, str] | None, pulls: Any) -> Check
 
 
 def _best(images: Iterable[Mapping[str, Any]] | None) -> dict[str, str] | None:
-    """Return the best image, referenced by its id. For a name, a node queries the registry even if it has the image
-    (moby daemon/cluster/executor/container/adapter.go)."""
+    """Return the id of the best image.
+
+    With a name instead of an id, a node queries the registry even if it has the image (moby daemon/cluster/executor/container/adapter.go).
+    """
     for candidate in images or []:
         if ID.fullmatch(str(candidate.get("id"))):
             return _image(candidate["id"], candidate.get("name") or candidate["id"], ON_NODE)

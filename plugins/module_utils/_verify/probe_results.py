@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides whether a task saw exactly the GPUs allocated to it, and whether the ledger is consistent. Returns texts with the remedy (pure).
+"""Decides whether a task saw exactly its allocated GPUs, and whether the ledger is consistent (pure). Returns texts with the remedy.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ class Outcome(NamedTuple):
     """The outcome of a check."""
 
     check: Check
-    task: Mapping[str, Any] | None  # of the API; None if swarm created none
+    task: Mapping[str, Any] | None  # the task of the API; None if swarm created no task
     log: str
-    unread: str | None  # why the log could not be read; None if it was read
+    unread: str | None  # why the log could not be read; None without an error
 
 
 def seen_in(log: str) -> list[str]:
     """Return the GPUs and MIG devices that a task listed.
 
-    nvidia-smi lists MIG devices below their card. Such a card is only a heading: the task does not see the whole card.
+    nvidia-smi lists MIG devices below their card. Such a card is only a heading, because the task does not see the whole card.
     """
     seen: dict[str, bool] = {}
     card = None
@@ -59,18 +59,18 @@ def seen_in(log: str) -> list[str]:
 
 
 def is_unplaced(task: Mapping[str, Any]) -> bool:
-    """Return whether the scheduler reports that it has no place for a task."""
+    """Return whether the scheduler reports that no node has room for a task."""
     return task["Status"]["State"] == "pending" and NO_NODE in task["Status"].get("Err", "")
 
 
 def with_verdict(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | None = None) -> Check:
     """Return the check with its verdict.
 
-    ``node`` is the ledger's record of the node after the test, if the outcome has to be compared with it.
+    ``node`` is the ledger's record of the node after the test, if the outcome must be compared with this record.
     """
     check, task, log, unread = outcome
     allocated = (assigned(task) if task else {}).get(check["kind"])
-    # Of a memory kind swarm allocates only an amount. The node's record names the cards.
+    # Swarm allocates only an amount of a memory kind. The node's record names the cards.
     reserved = check["reserved"] if check["probe"] == MEMORY else allocated or []
     seen = seen_in(log)
     state, verdict = failed_verdict(outcome, timeout_s, node) or (None, None)
@@ -81,9 +81,9 @@ def with_verdict(outcome: Outcome, timeout_s: int, node: Mapping[str, Any] | Non
 
 
 def untested_if_repeated(checks: Iterable[Check]) -> list[Check]:
-    """Return the checks. A check whose slot an earlier check has already tested becomes untested.
+    """Return the checks. If an earlier check has tested the slot of a check, the later check becomes untested.
 
-    If somebody else takes a slot during the test, a task may get the slot of an ended task. Tasks that test the guard may have any slot.
+    If somebody else gets a slot during the test, a test task may get the slot of an ended task. Tasks that test the guard may have any slot.
     """
     result: list[Check] = []
     tested: set[tuple[str, str]] = set()
@@ -150,7 +150,7 @@ def _broken(check: Check, status: Mapping[str, Any], log: str) -> tuple[str, str
 
 
 def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | None:
-    """Return a text about resources that are also allocated to others."""
+    """Return a text about resources that are also allocated to other tasks."""
     allocated = {item.get("value"): item for entry in (node or {}).get("resources", {}).values() for item in entry["held"]}
     twice = [value for value in reserved if value in allocated]
     if not twice:
@@ -192,7 +192,7 @@ def devices_of(reserved: Iterable[str]) -> list[str]:
 
 
 def _runtime_remedy(check: Check) -> str:
-    """Return why a runtime does not apply what swarm allocated, and the remedy."""
+    """Return why a runtime does not apply swarm's allocation, and the remedy."""
     if check["probe"] == MEMORY:
         return "The guard of this node's GPUs does not tie %s to its card. %s" % (check["kind"], PROVISION)
     return (

@@ -4,7 +4,7 @@
 
 """Runs the planned checks on a swarm: creates their services at once, waits for all of them, and always removes them.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from .guard_probes import ALLOCATED, MEMORY, by_service, rounds
 from .probe_results import Outcome
 
 POLL_S = 0.3
-# The scheduler reports at once that no node fits. It tries again when a node's description changes.
+# The scheduler reports at once that no node fits. The scheduler tries again when a node's description changes.
 UNPLACED_S = 10
-# A service of a killed run is removed this long after its time limit.
+# How long after its time limit a service of a killed run is removed (seconds).
 ABANDONED_AFTER_S = 60
-# How many services run at once. A manager handles this number easily.
+# The most services that run at the same time. A manager handles this number easily.
 AT_ONCE = 500
 # A task with endless output must not fill the module's memory.
 LOG_LINES = 1000
@@ -36,7 +36,7 @@ ChecksByTask = Dict[Tuple[str, int], plan.Check]
 
 
 class Tests(NamedTuple):
-    """What all test services share: the prefix of their labels, their command, and their time limit."""
+    """The settings that all test services share: the prefix of their labels, their command, and their time limit."""
 
     prefix: str
     command: Sequence[str]
@@ -52,7 +52,7 @@ def sweep(manager: Manager, prefix: str) -> int:
 
 
 def carry_out(manager: Manager, planned: Sequence[plan.Check], nodes: Sequence[Mapping[str, Any]], tests: Tests) -> list[Outcome]:
-    """Run the checks, and return their outcomes when all tasks have ended or the time is up. ``nodes`` are those of the ledger before the test."""
+    """Run the checks, and return their outcomes when all tasks have ended or the time is up. ``nodes`` are the ledger's nodes before the test."""
     outcomes: dict[int, Outcome] = {}
     for checks in rounds(planned, nodes, AT_ONCE):
         outcomes.update((id(check), outcome) for check, outcome in zip(checks, _carry_out_round(manager, checks, tests)))
@@ -72,7 +72,7 @@ def _carry_out_round(manager: Manager, planned: Sequence[plan.Check], tests: Tes
             checks_by_task.update({(service_id, replica): check for replica, check in enumerate(checks, 1)})
         return _await(manager, checks_by_task, label, timeout_s)
     finally:
-        # Find them by label, since a service may exist even if the manager's answer was lost.
+        # Find the services by label, because a service may exist even if the manager's answer was lost.
         for service in manager.services_labelled(label):
             manager.remove_service(service["ID"])
 
@@ -115,7 +115,7 @@ def add_verdicts(
     before: Iterable[Mapping[str, Any]],
     inspect: Callable[[], Iterable[Mapping[str, Any]]],
 ) -> list[plan.Check]:
-    """Return the checks with their verdicts. ``before`` are the nodes before the test. ``inspect()`` reads them from the manager again."""
+    """Return the checks with their verdicts. ``before`` are the nodes before the test. ``inspect()`` reads the nodes from the manager again."""
     allocated = {item.get("value") for node in before for entry in node["resources"].values() for item in entry["held"]}
     nodes = {}
     if any(outcome.task and (probe_results.is_unplaced(outcome.task) or _has_any(outcome.task, allocated)) for outcome in outcomes):
