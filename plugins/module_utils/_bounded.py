@@ -58,7 +58,7 @@ def in_child(work: Callable[[], Any], limit_s: float) -> Any:
         answer = _read_to_end(stream, limit_s)
     if answer is None:
         raise TimeoutError(_describe_end(child, _kill(child)))
-    os.waitpid(child, os.WNOHANG)  # the child is about to end. Do not wait for a child that still hangs
+    os.waitpid(child, os.WNOHANG)  # the child is about to end. If it still hangs, do not wait for it
     return _decode_answer(answer)
 
 

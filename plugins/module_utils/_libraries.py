@@ -33,8 +33,8 @@ LIBRARIES = {"type": "str", "no_log": True}
 def add_to_path(library_path: str | None = None, state_dir: str = STATE_DIR, first: bool = False) -> None:
     """Let imports find the libraries. Imports prefer the node's own libraries, unless ``first`` is true.
 
-    If ``library_path`` is a directory, the user chose this directory, and imports prefer it to installed libraries. A zip file was sent by the
-    controller, and imports prefer installed libraries to it.
+    If ``library_path`` is a directory, the user chose this directory, and imports prefer it to installed libraries. If ``library_path`` is a zip
+    file, the controller sent this file, and imports prefer installed libraries.
     """
     paths = [library_path, installed_path(state_dir)]
     if library_path and os.path.isfile(library_path):

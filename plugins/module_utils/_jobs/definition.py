@@ -35,7 +35,7 @@ AVOIDS = "job-avoids"
 REMOVING = "job-removed"
 OWNER = "gpu-swarm.owner"  # the status tables read this label, always with this prefix
 NAME_VARIABLE = "GPU_SWARM_JOB"
-MOST_JOBS = 1000  # only for jobs of an array
+MOST_JOBS = 1000  # the most jobs of an array
 MOST_SHOWN = 200  # characters of the parameters in a label
 LONGEST_S = 1000000000  # Docker stores nanoseconds in 63 bits
 

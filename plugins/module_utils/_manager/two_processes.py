@@ -4,8 +4,8 @@
 
 """The two processes of gpu-swarm-manager. The first one only pauses nodes. The second one does everything else.
 
-Each process has its own memory limit. If memory runs out, the kernel ends the second process first. Private to this collection; it may change without
-notice.
+Each process has its own memory limit. If memory runs out, the kernel ends the second process first.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def short(demand: Demand, free: Mapping[str, float]) -> dict[str, float]:
 def takes_all(kind: str, amount: float, record: Mapping[str, Any]) -> bool:
     """Return whether a task that reserves this amount gets all free resources of the kind.
 
-    A task does if it reserves 0 of a named kind (swarmkit api/genericresource).
+    This is the case for a reservation of 0 of a named kind (swarmkit api/genericresource).
     """
     return not amount and (record["resources"].get(kind) or {}).get("type") == "named"
 
