@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The two processes of gpu-swarm-manager. The first one only pauses nodes. The second one does everything else.
+"""The two processes of gpu-swarm-manager. The first process only pauses nodes. The second process does everything else.
 
 Each process has its own memory limit. If memory runs out, the kernel ends the second process first.
 Private to this collection; it may change without notice.

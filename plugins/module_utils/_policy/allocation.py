@@ -93,8 +93,7 @@ def advertise_whole(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
 
 
 def advertise_by_model(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
-    """Advertise whole GPUs with one kind per model: the user's kind of the first matching pattern, or a kind that is derived from the model's name.
-    """
+    """Advertise whole GPUs with one kind per model: the user's kind of the first matching pattern, or a kind derived from the model's name."""
     names: dict[str, str] = {}
     for gpu in gpus:
         mapped = [kind for pattern, kind in (rule.get("kinds") or {}).items() if matches_model(gpu, pattern)]
