@@ -25,7 +25,7 @@ description:
   - With fewer forks than hosts, ansible-playbook sleeps until one of its forks is free. Without this, it checks all of them every 0.1 ms.
 """
 
-# How long to wait for the end of a process before checking each (seconds): a process that a task left behind can hide that end.
+# How long to wait until a process ends, before each process is checked (seconds). A process that a task left behind can hide that a fork has ended.
 CHECK_AGAIN_S = 0.1
 
 

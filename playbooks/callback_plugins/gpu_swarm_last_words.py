@@ -30,11 +30,11 @@ short_description: Prints how a run went, and sets its exit status
 description:
   - Prints the outcome of a run after Ansible's recap.
   - Ends ansible-playbook with exit status 75 if nothing failed and some nodes wait for work to end.
-  - Ends it with exit status 2 if no task failed and some hosts are still not as they should be.
+  - Ends ansible-playbook with exit status 2 if no task failed and some hosts are still not as they should be.
 """
 
-STATUSES = {last_words.DONE: 0, last_words.WAITING: os.EX_TEMPFAIL, last_words.FAILED: 2}  # 2 is Ansible's own for failed hosts
-# call_manager runs one of them, and removes the words of any other module.
+STATUSES = {last_words.DONE: 0, last_words.WAITING: os.EX_TEMPFAIL, last_words.FAILED: 2}  # as Ansible for failed hosts
+# call_manager runs one of these actions, and removes the words of any other module.
 ACTIONS = {f"fleet.gpu_swarm.{name}" for name in (*last_words.ACTIONS, "call_manager")}
 # Another program reads the output of these stdout callbacks. It finds the words in the results of tasks.
 FOR_PROGRAMS = ("json", "jsonl")

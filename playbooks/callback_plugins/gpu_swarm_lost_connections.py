@@ -4,8 +4,8 @@
 
 """Records for each host the task during which its connection was lost, in plays that go on without it.
 
-A play of a rolling run has ignore_unreachable, because the loss of all hosts of a batch would end the run. With it, Ansible goes on with the host's
-next task as if the previous task had succeeded, and no rescue runs. So the plays look at this fact instead.
+A play of a rolling run has ignore_unreachable, because the loss of all hosts of a batch would end the run. With this option, Ansible goes on with the
+host's next task as if the previous task had succeeded, and no rescue runs. So the plays look at this fact instead.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ type: aggregate
 short_description: Remembers during which task the connection to a host was lost
 description:
   - If a play ignores unreachable hosts, sets the fact C(gpu_swarm_connection_lost) of a host to the task that could not reach it, and the reason.
-  - Tasks that set C(ignore_unreachable) themselves do not set it.
+  - Tasks that set C(ignore_unreachable) themselves do not set this fact.
 """
 
 FACT = "gpu_swarm_connection_lost"

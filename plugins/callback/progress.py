@@ -10,7 +10,7 @@ type: stdout
 short_description: A line per step instead of a line per task and host
 version_added: 0.3.0
 description:
-  - Prints a line for each step of a playbook of this collection, and during a roll a line for each node.
+  - Prints a line for each step of a playbook of this collection, and a line for each node of a rollout.
   - Prints a failure at once, with host and reason, unless a C(rescue) handles it.
   - On a terminal, the last line shows the current task. Elsewhere, a wait longer than 10 seconds gets a line of its own.
   - Prints your own tasks, such as those of C(maintain_tasks), like Ansible's default output.
@@ -58,7 +58,7 @@ class CallbackModule(Default):
         self._live, self._recap, self._differs = None, False, ""
 
     def _is_quiet(self, thing):
-        """Whether a play or task is one of this collection, and the user did not give -v."""
+        """Return whether a play or task is one of this collection, and the user did not give -v."""
         path = thing.get_path() or ""
         return self._display.verbosity == 0 and os.path.realpath(path).startswith(FOLDERS)
 
@@ -171,7 +171,8 @@ class CallbackModule(Default):
         super().v2_on_file_diff(result)
 
     def _get_diff(self, difflist):
-        """A difference below its host's name: a quiet run prints no line with the host after it, as the default output does."""
+        """Return the difference below the name of its host. The default output prints a line with the host after the difference, but a quiet run does
+        not."""
         text = super()._get_diff(difflist)
         return f"{self._differs}:\n{text}" if self._differs and text else text
 
@@ -213,7 +214,8 @@ class CallbackModule(Default):
 
 
 def _is_rescued(task):
-    """Whether a rescue handles a failure of this task: a block around it has a rescue, and the task is not in the block's rescue or always part."""
+    """Return whether a rescue handles a failure of this task: a block around it has a rescue, and the task is not in the block's rescue or always
+    part."""
     below, parent = {task._uuid}, task._parent
     while parent is not None:
         handlers = (*getattr(parent, "rescue", ()), *getattr(parent, "always", ()))
@@ -225,6 +227,6 @@ def _is_rescued(task):
 
 
 def _rewrites():
-    """Whether to rewrite the last line of the screen: a person sees it, and no prompt of --step comes in between."""
+    """Return whether to rewrite the last line of the screen: only if a person sees it, and if no prompt of --step appears in between."""
     plain = any(os.environ.get(name) for name in PLAIN) or os.environ.get("TERM") == "dumb" or context.CLIARGS.get("step")
     return sys.stdout.isatty() and not plain

@@ -22,7 +22,7 @@ options:
     description: What M(fleet.gpu_swarm.swarm_gpu_info) returned. With it, only hosts whose labels differ are returned.
     type: dict
   clashes:
-    description: Whether, with O(ledger), hosts with a conflicting label of others are returned too, for the error message.
+    description: Whether to return hosts with a conflicting label of somebody else too, for the error message. Only used with O(ledger).
     type: bool
     default: false
 extends_documentation_fragment:

@@ -9,8 +9,8 @@ name: lease_is_due
 short_description: Returns whether the swarm's lease must be renewed (internal)
 version_added: 0.2.0
 description:
-  - Takes the answer of M(fleet.gpu_swarm.swarm_lease). Returns true if this run has the lease and half of its time is over. Also true if
-    O(ledger) shows that another run has taken the lease over.
+  - Takes the answer of M(fleet.gpu_swarm.swarm_lease). Returns true if this run has the lease and half of its time is over. Also returns true if
+    O(ledger) shows that another run has taken over the lease.
 positional: ledger
 options:
   _input:

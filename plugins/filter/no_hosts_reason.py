@@ -23,7 +23,8 @@ options:
   limited:
     description:
       - The hosts that remain after C(--limit). Without this option there is no limit.
-      - It only applies if a playbook of this collection was started. A playbook that imports one of them may be limited to other hosts.
+      - This option only applies if the user started a playbook of this collection. A playbook that imports one of these may be limited to other
+        hosts.
     type: list
     elements: str
 extends_documentation_fragment:

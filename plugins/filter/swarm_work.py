@@ -9,8 +9,8 @@ name: swarm_work
 short_description: Returns the work that a host loses when it leaves its swarm (internal)
 version_added: 0.2.0
 description:
-  - Takes the running containers of a host. Tasks of services end. Containers that were started by hand lose the swarm's networks, so those on such
-    networks are returned too.
+  - Takes the running containers of a host. Tasks of services end. Containers that were started by hand lose the swarm's networks, so containers on
+    such networks are returned too.
 positional: _input
 options:
   _input:

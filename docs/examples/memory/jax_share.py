@@ -8,7 +8,7 @@ import os
 fraction = os.environ.get("GPU_MEMORY_FRACTION")
 if fraction:  # otherwise the task has a whole GPU, and JAX takes three quarters of its memory
     os.environ["XLA_CLIENT_MEM_FRACTION"] = fraction
-    os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = fraction  # its name in earlier releases
+    os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = fraction  # the variable's name in earlier releases of JAX
 
 # JAX reads the variables when it is imported.
 import jax  # noqa: E402, F401  # pylint: disable=unused-import

@@ -6,7 +6,7 @@
 
 Labels decide where tasks run and who may see their data, so somebody who controls a node must not choose them. Only labels under the prefixes of the
 inventory are allowed.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -56,10 +56,11 @@ def with_allowed_labels(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_
 
 
 def with_inventory_labels(answer: dict[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer with labels that come from settings, not from GPUs. They come from the task's arguments, so a node cannot choose them.
+    """Return the answer with labels that come from settings, not from GPUs. The settings come from the task's arguments, so a node cannot choose
+    these labels.
 
-    They say what happens if a card is lost (no label for the default), whether the node is dedicated to services with a reservation, and which
-    cards are excluded, with or without consent.
+    The labels say what happens if a card is lost (no label means the default), and whether the node is dedicated to services with a reservation. They
+    also name the excluded cards, and say whether somebody consented to that.
     """
     if "labels" not in answer:
         return answer
@@ -74,7 +75,8 @@ def with_inventory_labels(answer: dict[str, Any], args: Mapping[str, Any]) -> di
 
 
 def _consents(args: Mapping[str, Any]) -> bool:
-    """Whether the settings allow the node to run without some GPUs. If the number in ``expect`` is not met, nothing is changed there anyway."""
+    """Return whether the settings allow the node to run without some GPUs. If the node has fewer GPUs than ``expect``, gpu_node changes nothing
+    anyway."""
     return args.get("expect") is not None or boolean(args.get("allow_shrink") or False, strict=False) or args.get("on_loss") == SHRINK
 
 
@@ -83,7 +85,7 @@ def is_dedicated(args: Mapping[str, Any]) -> bool:
 
 
 def without_prefix(args: Mapping[str, Any]) -> str | None:
-    """The error if these arguments dedicate a node but cannot, or None."""
+    """Return an error if these arguments dedicate a node that has no label prefix, or None."""
     if not is_dedicated(args) or prefixes(args)[0] or args.get("state", "present") != "present" or not args.get("advertise", True):
         return None
     return (

@@ -4,7 +4,7 @@
 
 """Checks a node's answer before it is used (pure). Somebody who controls a node can answer anything.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...module_utils._policy import generic_resources
 from ...module_utils._printable import printable, printable_lines
 
 # Keys in a task's result on which Ansible acts (plugins/strategy and executor/task_executor of ansible-core). None of our modules returns them.
-# Variables are the worst: in a call for all hosts, the variables of the first host would apply to all.
+# Variables would do the most harm: in a call for all hosts, the variables of the first host would apply to all.
 ANSIBLE_KEYS = frozenset(
     ("ansible_facts", "ansible_stats", "add_host", "add_group", "results", "unreachable", "skipped", "failed_when_result", "ansible_job_id")
 )
@@ -64,7 +64,7 @@ def is_version(value: Any) -> bool:
 
 
 def is_resources(value: Any) -> bool:
-    """Whether these are entries of KIND=value that dockerd would accept."""
+    """Return whether these are entries of KIND=value that dockerd would accept."""
     try:
         return is_texts(value) and _are_resources(generic_resources.parse(value))
     except (generic_resources.ResourceError, ValueError):
@@ -72,7 +72,7 @@ def is_resources(value: Any) -> bool:
 
 
 def is_info(value: Any) -> bool:
-    """Whether these are the resources as dockerd shows them."""
+    """Return whether these are the resources as dockerd shows them."""
     try:
         return _are_resources(generic_resources.from_info(value))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
@@ -102,12 +102,12 @@ def records(fields: Mapping[str, Validator]) -> Validator:
 
 
 def is_memory(value: Any) -> bool:
-    """Whether this is a guard's record of its kinds that count memory."""
+    """Return whether this is a guard's record of its kinds that count memory."""
     return isinstance(value, dict) and all(map(record({"devices": is_texts, "mib": is_count}), value.values()))
 
 
 def is_addresses(value: Any) -> bool:
-    """Whether these are IP addresses by interface."""
+    """Return whether these are IP addresses by interface."""
     if not isinstance(value, dict):
         return False
     try:
@@ -139,7 +139,7 @@ PARTS: dict[str, Validator] = {
     }),
     "resources": is_resources,
     "advertised": is_resources,
-    "labels": lambda value: isinstance(value, dict),  # each one is checked separately, see _node_labels
+    "labels": lambda value: isinstance(value, dict),  # each item is checked separately, see _node_labels
     "labels_unknown": is_texts,
     "cpu": lambda value: value is None or isinstance(value, dict),
     "missing": is_texts,
@@ -153,12 +153,12 @@ PARTS: dict[str, Validator] = {
     "health": nullable(record({
         "label": optional(is_text), "blocked": optional(is_text), "reasons": optional(is_texts), "report": optional(is_text),
         "shown": optional(is_text),
-        "allocation_findings": optional(lambda value: isinstance(value, list)),  # each one is checked separately, see _health/allocation_findings
+        "allocation_findings": optional(lambda value: isinstance(value, list)),  # each item is checked separately, see _health/allocation_findings
     })),
     "watcher_missing": is_bool,
     "isolation": nullable(record({
         "level": nullable(is_text), "turned_off": is_bool,
-        "found": lambda value: isinstance(value, dict),  # each one is checked separately, see _plan/isolation_label
+        "found": lambda value: isinstance(value, dict),  # each item is checked separately, see _plan/isolation_label
         "memory": optional(is_memory),
     })),
     "isolation_level": nullable(is_text),
@@ -220,8 +220,8 @@ def form_error(answer: Mapping[str, Any]) -> str | None:
 
 
 def for_plan(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return a well-formed answer without the fields that a plan does not read. With eight GPUs these are most of the answer, and Ansible copies the
-    whole result several times, in one process for all hosts."""
+    """Return a well-formed answer without the fields that a plan does not read. With eight GPUs, these fields are most of the answer, and Ansible
+    copies the whole result several times, in one process for all hosts."""
     gpus = [{key: value for key, value in gpu.items() if key in GPU} for gpu in answer.get("gpus") or ()]
     other_fields = {key: value for key, value in answer.items() if key != "invocation"}
     return {**other_fields, "gpus": gpus} if "gpus" in answer else other_fields

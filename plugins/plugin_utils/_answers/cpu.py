@@ -4,8 +4,8 @@
 
 """Computes the name of a node's CPU from its kernel's report. archspec lists the features of each micro-architecture.
 
-archspec runs on the controller. archspec is made to describe its own machine, but its table also fits other machines.
-Private to this collection: no stability is promised to others.
+archspec runs on the controller. It is made to describe the machine that it runs on, but its table also describes the CPUs of other machines.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ try:
     from archspec.cpu import TARGETS, Microarchitecture
     from archspec.cpu.schema import TARGETS_JSON
 
-    # Read once at import, in the process from which all workers are forked, instead of once per host.
+    # The table is read once at import, in the process that forks all workers, instead of once per host.
     FAMILIES = {name: target.family.name for name, target in TARGETS.items()}
     HAS_ARCHSPEC = bool(FAMILIES)
 except ImportError:
@@ -54,7 +54,7 @@ def cpu_labels(cpu: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _best(cpu: Mapping[str, Any]) -> Any:
-    """The newest micro-architecture that matches the CPU, chosen as archspec does for its own host."""
+    """Return the newest micro-architecture that matches the CPU. archspec chooses the micro-architecture of its own host in the same way."""
     if not HAS_ARCHSPEC:
         raise ArchspecMissing(MISSING)
     vendor = cpu["vendor"] or TARGETS_JSON["conversions"]["arm_vendors"].get(cpu["implementer"], GENERIC)

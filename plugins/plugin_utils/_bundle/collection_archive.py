@@ -5,7 +5,7 @@
 """Packs installed collections into archives that ansible-galaxy can install. An archive has the files that FILES.json lists and that exist. The
 package ``ansible`` omits tests and hidden files of its collections, so FILES.json and MANIFEST.json are written again.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def put(collection: Collection, folder: Path, builder: Build = build) -> bool:
             builder(collection.path, Path(work))
             built = Path(work) / collection.archive
             if target.exists() and _listed(target) == _listed(built):
-                return False  # ansible-galaxy writes the time into it
+                return False  # ansible-galaxy writes the time into the archive
             target.write_bytes(built.read_bytes())
         return True
     content = pack(collection)

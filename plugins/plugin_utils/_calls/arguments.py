@@ -6,7 +6,7 @@
 
 Ansible compiles a template for each argument of each host, in a process that ends with the task. gpu_node has two dozen arguments, most of them
 ``{{ name }}``, and their templates cost the controller more than everything else about a host.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def role_arguments(variables: Mapping[str, Any], template: Callable[[Any], Any])
 
 
 def _is_trusted(value: str) -> bool:
-    """Whether Ansible would template this text. It does not template texts from elsewhere, such as from a host."""
+    """Return whether Ansible would template this text. Ansible does not template untrusted texts, such as texts from a host."""
     from ansible.template import is_trusted_as_template  # exists since ansible-core 2.19; older versions never call this
 
     return is_trusted_as_template(value)

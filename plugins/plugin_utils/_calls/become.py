@@ -5,7 +5,7 @@
 """Explains why a module did not run because the task could not become root on the host (pure).
 
 Ansible only says that it could not parse the result. The message of sudo is in ``module_stderr``.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CAUSES = (
 
 
 def explain_become_failure(answer: dict[str, Any], host: str) -> dict[str, Any]:
-    """Return the answer. If the module did not run because the task could not become root on ``host``, its message says so."""
+    """Return the answer. If the module did not run because the task could not become root on ``host``, the message of the answer says so."""
     if not answer.get("failed") or "module_stderr" not in answer:
         return answer
     output = f"{answer['module_stderr']}\n{answer.get('module_stdout') or ''}"
@@ -43,6 +43,6 @@ def explain_become_failure(answer: dict[str, Any], host: str) -> dict[str, Any]:
         match = re.search(pattern, output)
         if match:
             program = next((group for group in match.groups() if group), "sudo")
-            other_fields = {key: value for key, value in answer.items() if key != "exception"}  # Ansible would show it instead of the message
+            other_fields = {key: value for key, value in answer.items() if key != "exception"}  # Ansible would show this, not msg
             return {**other_fields, "msg": f"{host}: the task cannot become root: {text % program}"}
     return answer

@@ -6,7 +6,7 @@
 
 With run_once, Ansible drops every host of the play if the delegated host is unreachable, even with ignore_unreachable.
 A failure can be reported for each host, and another manager can be called.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def lost_connection(task: Any, failure: AnsibleConnectionFailure) -> dict[str, A
 
 
 class Call(NamedTuple):
-    """A call of a module. With ``checks`` it runs in check mode, even if the task does not. It may take ``limit_s`` seconds."""
+    """A call of a module. With ``checks`` the module runs in check mode, even if the task does not. The call may take ``limit_s`` seconds."""
 
     module: str
     arguments: dict[str, Any]
@@ -60,7 +60,7 @@ class Call(NamedTuple):
 
 
 def call_module(action: ActionBase, call: Call, task_vars: Any, who: str) -> dict[str, Any]:
-    """Call a module with secrets in its arguments or answer, and return the answer. At -vvv, ssh would print them, so lower its verbosity."""
+    """Call a module with secrets in its arguments or answer, and return the answer. At -vvv, ssh would print the secrets, so lower its verbosity."""
     context, task = action._connection._play_context, action._task
     former = context.no_log, task.check_mode
     context.no_log, task.check_mode = True, call.checks or task.check_mode

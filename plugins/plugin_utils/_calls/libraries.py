@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sends Python libraries that a node lacks along with a module, as one zip file. They are pure Python, and come from the controller.
+"""Sends a module together with the Python libraries that the node lacks, as one zip file. The libraries are pure Python and come from the controller.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def available_libraries(names: Iterable[str]) -> list[str]:
 
 
 def carry(run: Run, args: Mapping[str, Any], known: Iterable[str] = ()) -> dict[str, Any]:
-    """Return the answer of ``run(args)``. As long as it fails because of a missing library that can be sent, run again with that library.
+    """Return the answer of ``run(args)``. While the call fails because of a missing library that can be sent, repeat the call with that library.
 
     The libraries are part of the module's arguments, which costs no further round trip with pipelining. A module stops at the first missing library,
     so a node can need a second round. The libraries in ``known`` are sent at once. Nothing is sent if the user set ``library_path``.

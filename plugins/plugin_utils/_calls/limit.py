@@ -5,7 +5,7 @@
 """Limits the time of a call to another machine, whose connection may hang.
 
 The ``timeout`` of a task cannot be used: it fails the task whatever failed_when says, and with run_once it fails every host.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 A manager is called on its own inventory host. By default that is the manager itself, and the API is a socket. If the variable
 ``swarm_manager_docker_host`` is set, the host is a machine that reaches the API over the network, often the controller. Such an external
 manager is used only through its API, and nothing is changed on its host.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 """Decides whether the result of a module is an answer of a manager (pure). Managers are called in order until one answers.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ MODULES = {
     "swarm_job_prune": ("removed", "wrong"),
     "swarm_stack": ("answered",),
 }
-# Keys that must be true to count. The module's action sets ``answered``. ``wrong`` means wrong arguments, which no other manager would accept.
+# The values of these keys must be true as well. The module's action sets ``answered``. ``wrong`` means wrong arguments, which no other manager would
+# accept.
 MUST_BE_TRUE = ("answered", "wrong")
 NO_REASON = "no reason given"
 
@@ -30,10 +31,10 @@ NO_REASON = "no reason given"
 def as_manager_answer(module: str, result: Mapping[str, Any], manager: str, reasons: Sequence[str] = ()) -> dict[str, Any]:
     """Return the result of the module on one manager. It never counts as failed, so that the next manager can be called. ``msg`` has the error.
 
-    ``reasons`` say why earlier managers did not answer. If this one does not answer either, ``manager`` is empty, and ``msg`` has all reasons.
+    ``reasons`` say why earlier managers did not answer. If this manager does not answer either, ``manager`` is empty, and ``msg`` has all reasons.
     """
     answered = any(bool(result.get(key)) if key in MUST_BE_TRUE else key in result for key in MODULES[module])
-    fields = {key: value for key, value in result.items() if key != "exception"}  # Ansible would show it as if something had failed
+    fields = {key: value for key, value in result.items() if key != "exception"}  # Ansible would show this as a failure
     if not answered:
         all_reasons = [*reasons, reason_of(manager, result).rstrip(".")]
         why = f"No manager of the swarm answers: {'; '.join(all_reasons)}."
@@ -43,6 +44,6 @@ def as_manager_answer(module: str, result: Mapping[str, Any], manager: str, reas
 
 
 def reason_of(manager: str, answer: Mapping[str, Any]) -> str:
-    """Why a module on this ``manager`` failed. The manager's name is added unless the message already begins with it."""
+    """Return why a module on this ``manager`` failed. The manager's name is added unless the message already begins with it."""
     text = str(answer.get("msg") or NO_REASON)
     return text if re.match(rf"{re.escape(manager)}(?![\w.-])", text) else f"{manager}: {text}"

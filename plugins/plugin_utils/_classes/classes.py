@@ -5,8 +5,8 @@
 """Classes of nodes (pure): labels for properties that no other label shows.
 
 Constraints of swarm only compare labels for equality. So a pattern, a minimum version or the choice of an image becomes a label of its own.
-A label of the service defines the class. The class ends with its services, and a run of provision reads there which nodes belong to it.
-Private to this collection: no stability is promised to others.
+A label of the service defines the class. A run of provision reads from that label which nodes belong to the class. The class ends with its services.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import images, requirement
 from .nodes import Facts
 from .requirement import Requirement
 
-# The keys of such labels begin with this, after the prefix of GPU labels.
+# The keys of class labels begin with this text, after the prefix of GPU labels.
 CLASS = "class."
 LABEL_VALUE = "true"
 # The definition of a class: its requirements, and for images also the list of images and the position of the image that the class is for.
@@ -36,7 +36,7 @@ MAX_CLASSES = 2000
 
 
 def key_of(meaning: Meaning, name: str, prefix: str) -> str:
-    """The label key of a class. Equal definitions have equal keys. ``name`` makes the key readable, ``prefix`` is that of GPU labels."""
+    """The label key of a class. Equal definitions have equal keys. ``name`` makes the key readable, ``prefix`` is the prefix of GPU labels."""
     digest = hashlib.sha256(_text(meaning).encode("utf-8")).hexdigest()[:8]
     readable = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:48]
     return f"{prefix}{CLASS}{readable}-{digest}"
@@ -67,7 +67,7 @@ def _text(meaning: Any) -> str:
 
 
 def is_in(meaning: Meaning, node: Facts) -> bool:
-    """Whether a node belongs to the class."""
+    """Return whether a node belongs to the class."""
     if node.gpus is None or requirement.unmet(meaning[WANTS], node):
         return False
     return IMAGES not in meaning or images.choose(meaning[IMAGES], node).best == [meaning[PLACE]]
@@ -80,7 +80,7 @@ def labels(node_facts: Facts, classes: Mapping[str, Meaning | None], now: Mappin
 
 
 def is_key(key: str) -> bool:
-    """Whether a label with this key may be the label of a class."""
+    """Return whether a label with this key may be the label of a class."""
     return bool(_KEY.fullmatch(key)) and not key.startswith(RESERVED)
 
 

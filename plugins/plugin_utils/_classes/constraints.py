@@ -4,7 +4,7 @@
 
 """Translates x-gpu into constraints for swarm (pure), on existing labels or on a class label.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks by archspec which CPUs run software that was built for another CPU (pure).
+"""Checks with archspec which CPUs run software that was built for another CPU (pure).
 
 The names are those of https://archspec.readthedocs.io. Levels such as x86-64-v3 are from the psABI of x86-64.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def canonical(name: str) -> str:
 
 
 def problem(name: str) -> str | None:
-    """Return why this CPU is not known, or None if it is. ``name`` is in canonical form."""
+    """Return why this CPU is unknown, or None if it is known. ``name`` is in canonical form."""
     if name in LEVELS or name in ANCESTORS:
         return None
     if not ANCESTORS:
@@ -42,7 +42,7 @@ def problem(name: str) -> str | None:
 
 
 def runs(node: str, wanted: str) -> bool:
-    """Whether the CPU ``node`` runs software that was built for ``wanted``."""
+    """Return whether the CPU ``node`` runs software that was built for ``wanted``."""
     if node in LEVELS and wanted in LEVELS:
         return LEVELS.index(wanted) <= LEVELS.index(node)
     return node == wanted or wanted in ANCESTORS.get(node, ())

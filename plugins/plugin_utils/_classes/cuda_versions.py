@@ -6,7 +6,7 @@
 
 https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html and
 https://docs.nvidia.com/deploy/cuda-compatibility/forward-compatibility.html
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .versions import Version, shown
 FULLY, MINOR, FORWARD = range(3)
 # The first driver with minor-version compatibility for each CUDA major version. For other major versions the driver must fully support the CUDA.
 _MINOR_FROM: dict[int, Version] = {11: (450, 80, 2), 12: (525,), 13: (580,)}
-# Models with forward compatibility: data-centre GPUs. The few others that have it cannot be recognised by name.
+# Models with forward compatibility: data-centre GPUs. A few other models have it too, but their names do not show that.
 _DATA_CENTER = re.compile(
     r"(?i)Tesla-.*|(?:NVIDIA-)?(?:A(?:2|10|10G|10M|16|30|30X|40|100|100X|800)|B(?:100|200|300)|G(?:H|B)(?:200|300)|H(?:20|100|200|800)|L(?:2|4|20|40|40S|40G)"
     r"|P(?:4|6|40|100)|T(?:4|4G)|V100S?)(?:-.*)?"

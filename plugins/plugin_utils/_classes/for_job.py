@@ -4,7 +4,7 @@
 
 """Translates x_gpu of a job for a fleet (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

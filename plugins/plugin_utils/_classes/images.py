@@ -7,7 +7,7 @@
 Images that the driver fully supports come first, then images that need minor-version compatibility, then forward compatibility. Among equal images,
 the one that requires most wins: newer CUDA, higher compute capability, newer CPU, more memory, a model. If one image requires more in one property
 and less in another, neither is better, and the choice is ambiguous.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _runs(entry: Mapping[str, Any], node: Facts) -> tuple[int | None, str]:
 
 
 def _is_better(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
-    """Whether ``left`` requires more in some property and less in none."""
+    """Return whether ``left`` requires more in some property and less in none."""
     signs = [_version(left, right, CUDA), _capability(left, right), _cpu(left, right), _number(left, right), _model(left, right)]
     return min(signs) >= 0 and any(signs)
 

@@ -4,7 +4,7 @@
 
 """Finds the classes of nodes in a ledger, from the labels of its services (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from .nodes import facts
 
 
 def with_classes(wanted: Mapping[str, str], unknown: Iterable[str], node_id: str | None, ledger: Mapping[str, Any] | None) -> dict[str, str]:
-    """Add class labels to the labels ``wanted`` of a node. Labels with a prefix in ``unknown`` could not be read, so the ledger has them."""
+    """Add class labels to the labels ``wanted`` of a node. Labels with a prefix in ``unknown`` could not be read on the node. For these, use the
+    values in the ledger."""
     needed = _read(tuple((ledger or {}).get("classes") or ()))
     if not wanted or not needed:
         return dict(wanted)
@@ -37,7 +38,7 @@ def _read(texts: tuple[str, ...]) -> dict[str, Any]:
 
 
 def prefixes_to_keep(wanted: Mapping[str, str], ledger: Mapping[str, Any] | None) -> list[str]:
-    """Prefixes of labels that must stay unchanged on a GPU node, because the ledger has no classes."""
+    """Return the prefixes of labels that must stay unchanged on a GPU node because the ledger has no classes."""
     if ledger is None or "classes" in ledger or not facts(wanted, wanted).gpus:
         return []
     return sorted({prefix_of(wanted, wanted) + classes.CLASS, *map(classes.class_prefix_of, wanted)} - {""})

@@ -4,7 +4,7 @@
 
 """Adds class labels with the module swarm_nodes, on all nodes or on none, and without evicting tasks.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Manager(NamedTuple):
 def add(labels: Labels, manager: Manager, nothing_text: str, check_mode: bool) -> bool:
     """Label the nodes. Return whether any label was missing. ``nothing_text`` says that nothing was deployed.
 
-    swarm_nodes labels the nodes that it may label, and lists the others. So it is called in check mode first, to find out whether it refuses any.
+    swarm_nodes labels the nodes that it may label, and lists the others. So this function first calls it in check mode, to find out whether it
+    refuses any node.
     """
     if not labels:
         return False

@@ -5,7 +5,7 @@
 """Reads the properties of a node from its labels (pure).
 
 Only labels are used: a manager always knows them for every node, and provision keeps them correct.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .versions import Version, version
 
 
 class Value(NamedTuple):
-    """``exact``: all GPUs of the node have this version. Otherwise it is a lower limit, as far as the labels show."""
+    """``exact``: all GPUs of the node have this version. Otherwise the version is a lower limit, because the labels show no more."""
 
     version: Version
     exact: bool = True

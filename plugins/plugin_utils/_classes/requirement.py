@@ -4,7 +4,7 @@
 
 """The requirements under ``x-gpu`` (pure), and whether a node meets them.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _misses_model(wanted: str, node: Facts) -> str | None:
 
 
 def matches(pattern: str, model: str) -> bool:
-    """Whether the model matches the pattern. Case does not matter, as in swarm's constraints."""
+    """Return whether the model matches the pattern. Case does not matter, as in swarm's constraints."""
     return fnmatchcase(label_safe(model).lower(), pattern.lower())
 
 

@@ -4,7 +4,7 @@
 
 """Divides the replicas of a service among classes of nodes (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 """Versions and their bounds (pure), such as ``>=8.0`` or ``>=8.0,<9.0``. All bounds must hold.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def lower_limit(wanted: str) -> Version:
 
 
 def has_only_lower_limits(wanted: str) -> bool:
-    """Whether the bounds only set a lower limit. Then a node with a higher version than known meets them too."""
+    """Return whether the bounds only set a lower limit. Then a node whose real version is higher than the known one also meets the bounds."""
     return all(bound.sign in (">=", ">") for bound in bounds(wanted) or [])
 
 

@@ -5,7 +5,7 @@
 """Checks whether a host can advertise its configured address, and whether a member advertises it (pure).
 
 When a node joins, Docker ignores an address that it cannot resolve. A member keeps the address with which it joined.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MAX_NAMED = 5  # how many hosts the warning names
 
 
 def unresolved_error(setting: str, swarm: Mapping[str, Any]) -> str | None:
-    """Why a host that joins cannot advertise the configured address, or None. ``swarm`` is the host's own answer."""
+    """Return why a host that joins cannot advertise the configured address, or None. ``swarm`` is the host's own answer."""
     if not setting or not swarm.get("addresses"):
         return None
     try:
@@ -37,7 +37,8 @@ def unresolved_error(setting: str, swarm: Mapping[str, Any]) -> str | None:
 
 
 def difference(setting: str, swarm: Mapping[str, Any]) -> str | None:
-    """Describe which address a member advertises instead of the configured one, or that the machine does not have it. None if all is well.
+    """Describe how the advertised address of a member differs: the member advertises another one, or the machine lacks the configured one. None if
+    all is well.
 
     The text does not name the host.
     """

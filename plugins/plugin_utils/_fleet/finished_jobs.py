@@ -4,9 +4,9 @@
 
 """Finds finished jobs that an update of their node would run again (pure).
 
-At each update of an active node, a leader before 29.6.0 still counts the resources of ended job tasks there. If they are allocated again, or no
-longer advertised, it rejects the ended task and queues the job's next one (moby#52652).
-Private to this collection: no stability is promised to others.
+At each update of an active node, a leader before 29.6.0 still counts the resources of the job tasks that ended on the node. If these resources are
+allocated again, or no longer advertised, the leader rejects the ended task and queues the job's next task (moby#52652).
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...module_utils._policy import generic_resources
 
 
 def jobs_that_run_again(ledger: Any, node_id: str | None, advertised: list[str] | None) -> list[str]:
-    """The jobs whose ended tasks on this node would be rejected once it advertises ``advertised``. None means its current resources."""
+    """The jobs whose ended tasks on this node would be rejected once it advertises ``advertised``. With None, the resources stay the same."""
     after = None if advertised is None else generic_resources.parse(advertised)
     jobs = [job for job in (ledger or {}).get("finished_jobs") or [] if job["node"] == node_id]
     return list(dict.fromkeys(job["service"] for job in jobs if job["clash"] or (after is not None and _is_gone(job, after))))

@@ -6,7 +6,7 @@
 
 A host reports its own node id, and whoever controls the host can report any id. So the first run that labels a node binds it to the host by a node
 label, which only managers can change. From then on no other host can pass for that node.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def identity_errors(shown: Mapping[str, str | None], nodes: Nodes) -> dict[str, 
 
 
 def identity_error(name: str, node_id: str, labels: Mapping[str, str]) -> str | None:
-    """Why the host ``name`` is not the node with these labels, or None."""
+    """Return why the host ``name`` is not the node with these labels, or None."""
     bound = owned_labels.bound_to(labels, LABEL_PREFIX)
     if bound in (None, name):
         return None

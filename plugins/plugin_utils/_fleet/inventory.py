@@ -4,7 +4,7 @@
 
 """Builds the records of a fleet's hosts from Ansible's variables.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def hosts_of(
 ) -> list[Host]:
     """The hosts in ``names``. The assessment of a host is the latest of its registered ``results``.
 
-    A failed result counts only if there is no other, because it says nothing about the node. ``template(value)`` templates variables of the play.
+    A failed result is used only if there is no other result, because it says nothing about the node. ``template(value)`` templates variables of the
+    play.
     """
     settings = values(task_vars, names, SETTINGS, template)
     watched = _is_watched(task_vars, template)
@@ -41,15 +42,15 @@ def hosts_of(
 
 
 def _is_watched(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> bool | None:
-    """Whether any GPU node of the inventory has a watcher, in this run or not. Without a watcher, managers have nothing to react to. None if the
-    inventory has no GPU node."""
+    """Return whether any GPU node of the inventory has a watcher, in this run or not. Without a watcher, managers have nothing to react to. None if
+    the inventory has no GPU node."""
     nodes = [name for name in task_vars["groups"].get(GPU_NODES, []) if name in task_vars["hostvars"]]
     return any(settings[HEALTH] for settings in values(task_vars, nodes, (HEALTH,), template).values()) if nodes else None
 
 
 def current_answer(answer: dict[str, Any] | None, alive: bool) -> dict[str, Any] | None:
-    """Return the answer of a host. If it is not ``alive``, because an earlier task of this run failed there, return that failure instead: the answer
-    may be from another playbook of this run."""
+    """Return the answer of a host. If the host is not ``alive``, because an earlier task of this run failed on it, return that failure instead. The
+    answer may be from another playbook of this run."""
     return answer if alive or not answer or _failed(answer) else {"failed": True, "msg": FAILED_BEFORE}
 
 

@@ -4,7 +4,7 @@
 
 """Explains why a host did not become a member of a swarm, and what to do about it (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

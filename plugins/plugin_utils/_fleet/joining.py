@@ -5,7 +5,7 @@
 """The steps of the role swarm_member (pure): which hosts run the swarm, which steps make a host a member, and whether it may take them.
 
 Each step returns a record for the role's tasks. If a step is impossible, the record has an ``error``. membership.py decides about a single host.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Known:
     host: str  # its name in the inventory
     answer: Answer  # its own answer
     survey: Survey
-    listed: Mapping[str, Any]  # the manager's answer with its nodes, as swarm_members returns it; empty if it was not queried
+    listed: Mapping[str, Any]  # the manager's answer with its nodes, as swarm_members returns it; empty if no manager was queried
 
     @property
     def nodes(self) -> list[Node] | None:
@@ -66,7 +66,7 @@ class Decision:
     node_id: str = ""  # its id in the swarm if the host is a member
     initialises: bool = False  # the host initialises the swarm
     joins: bool = False  # the host joins an existing swarm, or the swarm that another host initialises
-    becomes_manager: bool = False  # by a join or a promotion; the next new manager must wait for that
+    becomes_manager: bool = False  # by a join or a promotion; the next new manager must wait until then
     reacts: bool = False  # the host has the service that pauses nodes with faults
     noted: str = ""  # the warning about an advertised address that differs from the configured one
     reported: bool = False  # nodes of the swarm report to that service
@@ -82,7 +82,7 @@ class Leave:
     demotes: bool = False  # the host becomes a worker first
     force: bool = False  # only if the host was never a full member, or if the swarm ends with it
     entry: str = ""  # the node id that is removed from the manager's list
-    manager: str = ""  # the host that removes it from that list; empty if there is none
+    manager: str = ""  # the host that removes the node from that list; empty if no host can
     reacts: bool = False  # the host has the service that pauses nodes with faults
     error: str | None = None  # why the host may not leave
 
@@ -143,7 +143,7 @@ CHANGE_TEXTS = {
 
 
 def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Decision:
-    """Decide how a host becomes a member in ``role``. ``move``: whether it may leave another swarm for that."""
+    """Decide how a host becomes a member in ``role``. ``move``: whether the host may leave another swarm first."""
     new_managers = [{"swarm": swarm} for swarm in known.survey.new_managers]
     plan = membership(Candidate(known.answer, role, known.host, move, advertise_addr), known.nodes, new_managers=new_managers)
     action, initialises = plan["action"], known.survey.init_on == known.host
@@ -163,12 +163,12 @@ def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Dec
 
 
 def _unconfirmed_error(known: Known) -> str | None:
-    """Why a host that claims to run a swarm is excluded, or None. The others go on without it."""
+    """Return why a host that claims to run a swarm is excluded, or None. The other hosts go on."""
     return unconfirmed_claim(known.host) if known.host in known.survey.claims else None
 
 
 def _external_error(known: Known) -> str | None:
-    """Why nothing is changed on a host that represents an external manager, or None."""
+    """Return why nothing is changed on a host that represents an external manager, or None."""
     if known.host not in known.survey.external:
         return None
     return (
@@ -178,7 +178,7 @@ def _external_error(known: Known) -> str | None:
 
 
 def _unlisted_error(known: Known) -> str | None:
-    """Why the manager did not return its list of nodes, or None."""
+    """Return why the manager did not return its list of nodes, or None."""
     if not known.listed or known.nodes is not None:
         return None
     manager = known.survey.manager
@@ -193,7 +193,7 @@ def _unlisted_error(known: Known) -> str | None:
 
 
 def promotion_error(host: str, manager: str, variables: Variables, names: Iterable[str]) -> str | None:
-    """Why ``host`` may not become a manager now, or None: the swarm may count another new manager that does not work yet."""
+    """Return why ``host`` may not become a manager now, or None: the swarm may count another new manager that does not work yet."""
     unsettled = [name for name in names if name != host and not variables[name].get(SETTLED, True)]
     if not unsettled:
         return None
@@ -205,7 +205,7 @@ def promotion_error(host: str, manager: str, variables: Variables, names: Iterab
 
 
 def demotion_error(known: Known, variables: Variables, names: Iterable[str]) -> str | None:
-    """Why a host may not become a worker now, or None. Demotions of earlier hosts in ``names`` count as done."""
+    """Return why a host may not become a worker now, or None. Demotions of earlier hosts in ``names`` count as done."""
     decisions = [variables[name].get(DECISION) or {} for name in names]
     leaving = [decision["node_id"] for decision in decisions if decision.get("action") == "demote"]
     return _unlisted_error(known) or membership(Candidate(known.answer, "worker", known.host), known.nodes, leaving)["error"]
@@ -253,7 +253,7 @@ def _unanswered_error(known: Known, has_manager: bool) -> str | None:
 
 
 def _wrong_entry_error(known: Known) -> str | None:
-    """Why the entry that would be removed does not belong to this host, or None."""
+    """Return why the entry that would be removed does not belong to this host, or None."""
     node_id = known.answer["swarm"].get("node_id")
     if node_id not in [node["ID"] for node in known.nodes or ()]:
         return (
@@ -264,7 +264,7 @@ def _wrong_entry_error(known: Known) -> str | None:
 
 
 def _last_manager_error(known: Known, others: list[str], dissolve: bool) -> str | None:
-    """Why this host may not leave as the last manager, or None."""
+    """Return why this host may not leave as the last manager, or None."""
     others_left = [node["Description"]["Hostname"] for node in known.nodes or () if node["ID"] != known.answer["swarm"].get("node_id")]
     if others or (dissolve and not others_left):
         return None

@@ -32,7 +32,8 @@ UNKNOWN = "unknown"
 def swarm_of(answer: Any) -> dict[str, Any] | None:
     """The part of a host's answer about its membership, or None.
 
-    An assessment that failed for another reason, such as NVML, still has it. An assessment with a stopped dockerd does not: the node may be a member.
+    An assessment that failed for another reason, such as NVML, still has this part. If dockerd is stopped, the result is None: the node may be a
+    member.
     """
     if not isinstance(answer, Mapping) or answer.get("unreachable"):
         return None
@@ -45,7 +46,7 @@ def _has_no_engine(answer: Any) -> bool:
 
 
 def _silence_reason(host: str, answer: Any) -> str:
-    """Why a host's membership is unknown, and what to do."""
+    """Return why a host's membership is unknown, and what to do."""
     answer = answer if isinstance(answer, Mapping) else {}
     if _has_no_engine(answer):
         return f"Docker Engine is not installed on {host}: install it"
@@ -59,10 +60,11 @@ def _silence_reason(host: str, answer: Any) -> str:
 def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Iterable[str]) -> dict[str, Any]:
     """The hosts that run the swarm (``live``). If no host does: where it may be initialised (``init_on``), or why not (``error``).
 
-    Anyone with root on a worker can claim that it runs a swarm. So only hosts of ``managers`` are believed, and hosts that one of them confirms. No
-    host is confirmed while one of ``managers`` is locked or does not answer. ``claims`` are unconfirmed hosts, if no manager runs a swarm.
+    Anyone with root on a worker can claim that it runs a swarm. So this function believes only hosts of ``managers``, and hosts that one of these
+    managers confirms. No host is confirmed while one of ``managers`` is locked or does not answer. ``claims`` has the unconfirmed hosts if no manager
+    runs a swarm.
     A swarm is initialised only if every manager of the inventory answered and none of them is in a swarm: a manager that was only down must not come
-    back to a second swarm. If they run different swarms, none is chosen.
+    back to a second swarm. If the managers run different swarms, no swarm is chosen.
     """
     managers, play_hosts = list(managers), set(in_play)
     swarms = {host: swarm for host, answer in answers.items() if (swarm := swarm_of(answer)) is not None}
@@ -91,7 +93,7 @@ def _runs_a_swarm(swarm: Mapping[str, Any] | None) -> bool:
 
 
 def _hides_its_id(swarm: Mapping[str, Any] | None) -> bool:
-    """Whether a manager does not show its node id, because it is locked or does not answer. Other hosts could claim that id."""
+    """Return whether a manager does not show its node id, because it is locked or does not answer. Other hosts could claim that id."""
     return swarm is None or not (swarm.get("node_id") or swarm["state"] == "inactive" or swarm.get("half_joined"))
 
 
@@ -142,7 +144,7 @@ def _no_swarm_error(
 
 
 def unconfirmed_claim(host: str) -> str:
-    """Why the swarm that ``host`` claims to run is not used, and what to do."""
+    """Return why the swarm that ``host`` claims to run is not used, and what to do."""
     return (
         f"{host} says that it runs a swarm. No manager of the group swarm_managers confirms that, so no host joins that swarm. If it is the right "
         f"swarm, put {host} into swarm_managers, at least until the others have joined. If nobody needs it, run "
@@ -201,7 +203,7 @@ def membership(
 
     ``nodes`` is the manager's list. It is None if no swarm exists yet, or if the list cannot be read before something is installed. ``leaving`` are
     the ids of nodes that will be demoted, in order. Earlier demotions count as done. ``new_managers`` are the answers of hosts that become managers
-    before that. Returns ``{action, error, node_id}``; the action is one of none, join, recover, move, promote, demote, unknown.
+    before the demotions. Returns ``{action, error, node_id}``; the action is one of none, join, recover, move, promote, demote, unknown.
     """
     swarm = swarm_of(candidate.answer)
     if swarm is None or _has_no_engine(candidate.answer):
@@ -275,7 +277,7 @@ def _non_member_change(swarm: Mapping[str, Any], move: bool) -> dict[str, Any]:
 
 
 def demotion_error(nodes: Iterable[Node], node_id: str, leaving: Iterable[str] = (), new_managers: Iterable[Mapping[str, Any]] = ()) -> str | None:
-    """Why this manager may not be demoted, or None: it is the last one, or the others would have no quorum."""
+    """Return why this manager may not be demoted, or None: it is the last one, or the others would have no quorum."""
     reachable = {
         node["ID"]: (node.get("ManagerStatus") or {}).get("Reachability") == "reachable"
         for node in nodes

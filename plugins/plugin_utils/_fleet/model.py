@@ -4,7 +4,7 @@
 
 """The records of a run: hosts, their swarm, and the step of the run for each host.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from . import unreachable
 from .workload import NOTHING
 
 # The groups of hosts that the plays of a run are for. A play over an empty group costs nothing.
-FETCH = "gpu_swarm_fetch"  # packages are downloaded and not installed, whatever runs there
+FETCH = "gpu_swarm_fetch"  # the hosts only download packages, so it does not matter what runs there
 PREPARE = "gpu_swarm_prepare"  # hosts that are in no swarm yet, or whose change stops nothing
 # Members of the swarm are paused, changed, and returned to service.
 IDLE = "gpu_swarm_idle"  # nothing runs there
@@ -62,9 +62,9 @@ class Host:
     report: str | None = None  # what the watcher of its GPUs should report while tasks run there
     isolation: str = ""  # the wanted level
     settings: dict[str, Any] = field(default_factory=dict)  # the settings that tasks read, by name
-    reacts: int | None = None  # the service on this manager pauses at most this percentage of the GPU nodes; None if it has no service
+    reacts: int | None = None  # the service on this manager pauses at most this percentage of the GPU nodes; None if the manager has no such service
     keeps_reacting: bool = False  # a manager keeps this service, because nodes report although the inventory has no GPU node
-    fault_limit: int = 20  # at most this percentage of the GPU nodes is paused for a fault by a run
+    fault_limit: int = 20  # a run pauses at most this percentage of the GPU nodes for a fault
     metrics: str = ""  # the directory to which that service writes metrics
 
     @property
@@ -193,7 +193,7 @@ class Removal:
     labels: dict[str, str] = field(default_factory=dict)  # the labels of this collection that its node has from now on
     mark: str = owned_labels.KEEP  # what happens to the label that binds the node to the host
     remains: str | None = None  # why it remains a member although it should leave
-    entry: str | None = None  # the node id in the manager's list that a killed run left there after the host had left
+    entry: str | None = None  # the node id that a killed run left in the manager's list after the host had left
 
 
 _PARTS = {"work": PlannedWork, "fault": PlannedFault, "membership": PlannedMembership, "target": Target, "removal": Removal}

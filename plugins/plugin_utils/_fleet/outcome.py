@@ -5,7 +5,7 @@
 """The states of a host at the end of a run (pure), each with its text and its verdict.
 
 Code compares the members of these enumerations, also to choose the exit status. Their text is for people.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class State(Enum):
 
     # The outcomes: why the change of a host was not finished.
     FAILED = ("failed", "failed: {}")  # it is as it was before
-    WAITING = ("waiting", "waiting for {}", Verdict.WAITING)  # paused, until what runs there has ended
+    WAITING = ("waiting", "waiting for {}", Verdict.WAITING)  # paused until the work there has ended
     LOST = ("lost", "lost: {}")  # it does not answer any more: its state is unknown
     OUT = ("out", "out: {}")  # its maintenance was not finished, or its change could not be undone: it is not as it was before
-    UNTOUCHED = ("untouched", "untouched: {}", Verdict.UNTOUCHED)  # its turn did not come
+    UNTOUCHED = ("untouched", "untouched: {}", Verdict.UNTOUCHED)  # the run ended before its turn
 
     # The states of hosts without an outcome at the end of a run.
     READY = ("ready", "ready", Verdict.DONE)  # in the wanted state; notes may follow
@@ -58,7 +58,7 @@ class State(Enum):
     NOT_RETURNED = ("not_returned", "still on {}: its former availability, {}, could not be restored. Run this again")
     NOT_CONVERGED = ("not_converged",)  # the manager shows other resources than were decided; the text says which
     STILL_LISTED = ("still_listed", "it left the swarm, but the manager still lists it. Run this again")
-    STILL_A_MEMBER = ("still_a_member", "still in the swarm: {}")  # although it should leave
+    STILL_A_MEMBER = ("still_a_member", "still in the swarm: {}")  # still a member although it should leave
     STILL_LABELLED = ("still_labelled", "the manager still shows labels of this collection. Run this again")
 
     def of(self, *details: str, more: str = "") -> HostState:

@@ -6,7 +6,7 @@
 
 Ansible's hostvars[name] still templates each variable that is read, with everything in it, and repeats that for each host. Every host has the plan,
 and the plan has every host, so that cost would grow with the square of the fleet. So the variables are read without templating.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

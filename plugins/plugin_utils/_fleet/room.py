@@ -4,7 +4,7 @@
 
 """Counts which services have room in the swarm, from the ledger (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Room = Mapping[str, int]
 
 
 def rooms(ledger: Any) -> dict[str, Room]:
-    """The numbers of tasks that have room and that wait for room, by service. Only tasks count that swarm starts again: other tasks need no room once
-    they have ended."""
+    """The numbers of tasks that have room and that wait for room, by service. Only tasks that swarm starts again are counted, because other tasks
+    need no room once they have ended."""
     running = Counter(task["service"] for node in (ledger or {}).get("nodes") or [] for task in node["tasks"] if task["movable"])
     waiting = pending(ledger)
     return {service: {"running": running[service], "pending": waiting.get(service, 0)} for service in {**running, **waiting}}
 
 
 def pending(ledger: Any) -> dict[str, int]:
-    """How many tasks of each service wait for room."""
+    """Return how many tasks of each service wait for room."""
     counts: Counter[str] = Counter()
     for group in (ledger or {}).get("pending") or []:
         counts[group["service"]] += group["count"]

@@ -4,7 +4,7 @@
 
 """Shortens the reason why a host cannot be reached, for tables (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

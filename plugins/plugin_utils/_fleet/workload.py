@@ -6,7 +6,7 @@
 
 The work comes from two sources. The node's daemon knows every container. The swarm's manager knows every task, also tasks without a container, for
 example while their image is pulled.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Work:
 
     @property
     def needs_swarm(self) -> bool:
-        """Whether it ends, or loses its network, if the node leaves the swarm."""
+        """Whether the task or container ends, or loses its network, if the node leaves the swarm."""
         return bool(self.service or self.networks)
 
 

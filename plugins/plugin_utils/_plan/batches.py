@@ -4,7 +4,7 @@
 
 """Divides the members of the swarm into batches (pure): canaries first, then the others.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

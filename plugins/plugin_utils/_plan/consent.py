@@ -4,7 +4,7 @@
 
 """Effects of a plan on services beyond the tasks on its nodes, and whether the user consented to them (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

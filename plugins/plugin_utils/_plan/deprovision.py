@@ -4,7 +4,7 @@
 
 """Plans what deprovision removes on each host (pure), from the assessments and the ledger.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | N
 
 
 def _packages_held(host: Host) -> str | None:
-    """Why the packages cannot be removed: somebody else holds them, and the package manager would refuse halfway."""
+    """Return why the packages cannot be removed: somebody else holds them, and the package manager would refuse halfway."""
     held = (host.assessed or {}).get("toolkit_held") or []
     if not (host.packages and host.gpu and held) or host.hold is not None:
         return None
@@ -127,7 +127,7 @@ def _packages_held(host: Host) -> str | None:
 
 
 def _used_by_docker(host: Host) -> str | None:
-    """Why the packages cannot be removed: they contain the program of a runtime that existed before the first run."""
+    """Return why the packages cannot be removed: they contain the program of a runtime that existed before the first run."""
     assessed = host.assessed or {}
     if not (host.packages and host.gpu and assessed["toolkit_version"] and assessed.get("runtime_stays")):
         return None
@@ -169,7 +169,7 @@ def _old_entry(host: Host, swarm: Swarm) -> str | None:
 
 
 def _membership_error(host: Host, node: dict[str, Any] | None, swarm: Swarm) -> str | None:
-    """Why this host's membership is unknown or cannot be ended, or None."""
+    """Return why this host's membership is unknown or cannot be ended, or None."""
     if not host.has_engine:
         return None
     if swarm.location.get("live") and swarm.location.get("error"):
@@ -196,12 +196,12 @@ def _other_managers(host: Host, swarm: Swarm, leaving: Mapping[str, str]) -> lis
 
 
 def _is_last(host: Host, node: dict[str, Any] | None, swarm: Swarm, leaving: Mapping[str, str]) -> bool:
-    """Whether this host leaves as the last manager."""
+    """Return whether this host leaves as the last manager."""
     return bool(node and node["role"] == "manager" and host.leave and not _other_managers(host, swarm, leaving))
 
 
 def _manager_error(host: Host, node: dict[str, Any] | None, swarm: Swarm, leaving: Mapping[str, str]) -> str | None:
-    """Why this manager may not be demoted, which must happen before it leaves. None if it may."""
+    """Return why this manager may not be demoted, or None. A manager must be demoted before it leaves."""
     others = _other_managers(host, swarm, leaving)
     if not node or node["role"] != "manager" or not host.leave or not others:
         return None
@@ -214,7 +214,7 @@ def _manager_error(host: Host, node: dict[str, Any] | None, swarm: Swarm, leavin
 
 
 def _reason_to_stay(host: Host, node: dict[str, Any] | None, swarm: Swarm, leaving: Mapping[str, str], contents: Contents | None) -> str | None:
-    """Why the last manager does not leave, although the swarm would end with it. None if it leaves."""
+    """Return why the last manager does not leave, although the swarm would end with it. None if it leaves."""
     others = [other for node_id, other in swarm.nodes.items() if node_id not in leaving and node_id != host.node_id]
     if others:
         return (

@@ -5,7 +5,7 @@
 """The services that would fit nowhere after a run has changed what nodes advertise (pure).
 
 Compares the totals of the nodes, as if nothing were allocated. Free resources change by themselves; a resource that no node has does not come back.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def reduces(loss: Loss, before: Mapping[str, int], after: Mapping[str, int]) -> 
 
 
 def consented(service: str, allowed: Any) -> bool:
-    """Whether the user consented to this loss: provision_allow_pending has names of services, or true for all."""
+    """Return whether the user consented to this loss: provision_allow_pending has names of services, or true for all."""
     if isinstance(allowed, str):
         allowed = True if allowed.lower() in ("true", "yes") else _split(allowed)
     return allowed is True or (isinstance(allowed, (list, tuple)) and service in allowed)
@@ -110,12 +110,12 @@ def refusal(lost_services: Iterable[Loss]) -> str:
 
 
 def is_open(node: Mapping[str, Any]) -> bool:
-    """Whether the scheduler places tasks there, or will after this run."""
+    """Return whether the scheduler places tasks there, or will after this run."""
     return node["state"] == "ready" and (node.get("former_availability") or node["availability"]) == "active"
 
 
 def _displacement_reason(group: Mapping[str, Any], before: Totals, after_change: Totals, joining_totals: Totals) -> str | None:
-    """Why no task of the group would fit any more, or None. A task of a global service must fit on each of its nodes."""
+    """Return why no task of the group would fit any more, or None. A task of a global service must fit on each of its nodes."""
     wants, feasible = group["wants"], group["able"]
     if group["nodes"] is not None:
         lost = [node for node in group["nodes"] if node in before and _fits(wants, before[node]) and not _fits(wants, after_change[node])]
@@ -137,7 +137,7 @@ def _shortage(group: Mapping[str, Any], groups: Iterable[Mapping[str, Any]], bef
 
 
 def _fits(wants: Mapping[str, int], amounts: Mapping[str, int]) -> bool:
-    """Whether a task fits. A task that reserves 0 of a kind needs at least one."""
+    """Return whether a task fits. A task that reserves 0 of a kind needs at least one."""
     return all(amounts.get(kind, 0) >= required_free(amount) for kind, amount in wants.items())
 
 

@@ -4,7 +4,7 @@
 
 """Decides which members a run pauses for a fault, and how many (pure). The service on the managers has the same limits.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def fault_of(host: Host, node: Mapping[str, Any] | None) -> str:
 
 
 def should_pause(fault: str, node: Mapping[str, Any] | None) -> bool:
-    """Whether to pause a node for its fault. Not if somebody returned it to service with this fault."""
+    """Return whether to pause a node for its fault. A node that somebody returned to service with this fault is not paused."""
     if not fault or not node or node["state"] != "ready" or node["availability"] != ACTIVE:
         return False
     recorded_fault = node["labels"].get(LABEL_PREFIX + owned_labels.PAUSED_FOR)
@@ -38,7 +38,7 @@ def should_pause(fault: str, node: Mapping[str, Any] | None) -> bool:
 
 
 def _began_again(recorded: label.Label, node: Mapping[str, Any]) -> bool:
-    """Whether the watcher reports another start time for the fault than the node's label. A run itself does not know when a fault began."""
+    """Return whether the watcher reports another start time for the fault than the node's label. A run itself does not know when a fault began."""
     reported = node.get("health") or {}
     comparable = reported.get("state") == label.FAULT and reported.get("since") and recorded.since
     return (
@@ -49,7 +49,7 @@ def _began_again(recorded: label.Label, node: Mapping[str, Any]) -> bool:
 
 
 def is_over(host: Host, node: Mapping[str, Any] | None) -> bool:
-    """Whether a node in service still reports a fault that this run does not find. Managers would pause it as soon as the limit allows it."""
+    """Return whether a node in service still reports a fault that this run does not find. Managers would pause it as soon as the limit allows it."""
     if not node or not host.gpu or host.unfit or fault_of(host, node) or host.settings.get("gpu_node_on_loss") == label.REPORT:
         return False
     shown = label.parse_label(str(((host.assessed or {}).get("health") or {}).get("shown") or ""))
@@ -97,7 +97,8 @@ def _pause_limit_of(nodes: Iterable[Mapping[str, Any]], percent: int) -> tuple[i
 
 
 def kept_in_service(nodes: Sequence[Mapping[str, Any]], percent: int) -> dict[str, str]:
-    """Why nodes that report a fault stay in service, by node id. Nodes that are about to be paused have no reason. ``nodes`` are the ledger's."""
+    """Return why nodes that report a fault stay in service, by node id. Nodes that are about to be paused have no reason. ``nodes`` are the
+    ledger's."""
     max_paused, paused, watched = _pause_limit_of(nodes, percent)
     reasons = {}
     for node in nodes:
@@ -115,7 +116,7 @@ def kept_in_service(nodes: Sequence[Mapping[str, Any]], percent: int) -> dict[st
 
 
 def _was_paused_for_it(reported: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether the fault that a node in service reports is the one for which it was paused."""
+    """Return whether the fault that a node in service reports is the one for which it was paused."""
     recorded = label.parse_label(labels.get(LABEL_PREFIX + owned_labels.PAUSED_FOR) or "")
     since = {reported["since"], stamp(recorded.since) if recorded.since else None}
     same_fault = [reported[key] for key in ("card", "reason", "xid", "cards")] == [recorded.card, recorded.reason, recorded.xid, recorded.cards]

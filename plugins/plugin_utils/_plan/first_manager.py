@@ -4,7 +4,7 @@
 
 """Checks whether a new swarm can be initialised on its first manager (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

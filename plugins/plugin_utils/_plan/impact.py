@@ -4,7 +4,7 @@
 
 """Describes what a plan means for the users of the fleet (pure): its impact on each host, and warnings of the run.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

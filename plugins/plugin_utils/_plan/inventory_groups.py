@@ -5,7 +5,7 @@
 """Explains by the groups of the inventory why a run would have no host (pure).
 
 Ansible skips a play without hosts and reports success, so a misspelt group would look like a healthy fleet.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ ANSIBLE_GROUPS = ("all", "ungrouped")
 
 
 def are_all_of_this_collection(playbooks: Sequence[str]) -> bool:
-    """Whether all these arguments of ansible-playbook are playbooks of this collection, by name or by path."""
+    """Return whether all these arguments of ansible-playbook are playbooks of this collection, by name or by path."""
     return bool(playbooks) and all(
         name.startswith("fleet.gpu_swarm.") or PurePath(name).parts[-4:-1] == ("fleet", "gpu_swarm", "playbooks") for name in playbooks
     )
 
 
 def no_hosts_reason(groups: Mapping[str, Sequence[str]], wanted: Sequence[str], limited: Sequence[str] | None = None) -> str:
-    """Why no group of ``wanted`` has a host in this run, or ''. ``limited`` are the hosts that ``--limit`` leaves."""
+    """Return why no group of ``wanted`` has a host in this run, or ''. ``limited`` are the hosts that ``--limit`` leaves."""
     members = [host for group in wanted for host in groups.get(group, ())]
     if not members:
         return f"There is no host to work on: {_describe_missing(wanted, groups)}. {_describe_inventory(groups, wanted)}"

@@ -4,7 +4,7 @@
 
 """Compares the isolation level of the hosts of a run with the wanted level, and says what the change requires (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def default_level(swarm: Swarm) -> str | None:
 
 
 def level_of(setting: str | None, ledger: Mapping[str, Any] | None) -> str:
-    """The wanted level of the nodes: of the setting, else of the swarm, else off."""
+    """Return the wanted level of the nodes: the level in the settings, else the level of the swarm, else off."""
     shown = swarm_label(ledger)
     level = setting or str(shown.get("level") or OFF)
     if level == isolation.UNKNOWN:
@@ -69,19 +69,19 @@ def level_at_end(assessed: Mapping[str, Any], applied: Mapping[str, Any], level:
 
 
 def level_differs(host: Host) -> bool:
-    """Whether the guard has another level, or is missing."""
+    """Return whether the guard has another level, or is missing."""
     report = (host.assessed or {}).get("isolation")
     return bool(host.isolation) and (guard_state.level_of(report) or OFF) != host.isolation
 
 
 def was_assessed_for_level(host: Host) -> bool:
-    """Whether the host was assessed with this level. It is assessed before the swarm's label is known."""
+    """Return whether the host was assessed with this level. It is assessed before the swarm's label is known."""
     return (host.assessed or {}).get("isolation_level") == host.isolation
 
 
 def needs_restart(host: Host) -> bool:
-    """Whether the change of the level needs a restart: the guard is installed or removed, the assessment did not know that, and a reload of dockerd
-    would lose options."""
+    """Return whether the change of the level needs a restart: the guard is installed or removed, the assessment did not know that, and a reload of
+    dockerd would lose options."""
     assessed = host.assessed or {}
     guard_changes = (assessed.get("isolation") is None) == (host.isolation != OFF or _is_mapped(host))
     engine = assessed.get("engine") or {}
@@ -106,6 +106,6 @@ def clash_error(host: Host) -> str | None:
 
 
 def _is_mapped(host: Host) -> bool:
-    """Whether the host will advertise slots or groups, which need the guard at any level."""
+    """Return whether the host will advertise slots or groups, which need the guard at any level."""
     values = [entry.partition("=")[2] for entry in (host.assessed or {}).get("resources") or ()]
     return any(value.startswith(("GPU-", "MIG-")) and devices_of(value) != [value] for value in values)

@@ -4,7 +4,7 @@
 
 """Decides what a run writes into the swarm's label about isolation, and when (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _is_due(shown: Mapping[str, Any], update: Mapping[str, Any]) -> bool:
         return True
     if after.level != AUDIT or "found" not in update:
         return False
-    ended = {service for service, violations in update["found"].items() if not violations["names"]}  # never shown, so they may stay in the label
+    ended = {service for service, violations in update["found"].items() if not violations["names"]}  # these are not shown, so they may stay
     recorded_names = {service: names for service, names in _names(before).items() if service not in ended}
     return recorded_names != _names(after) or (after.read != before.read and (before.read is None or time - before.read > FRESH_S))
 

@@ -4,7 +4,7 @@
 
 """Plans what provision and maintain do on each host (pure), from the assessments and the ledger.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -223,14 +223,14 @@ def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) 
 
 
 def _refused(host: Host) -> str | None:
-    """Why the node refuses the change, or None. Refusals that may end with the toolkit that this run installs do not count."""
+    """Return why the node refuses the change, or None. Refusals that the toolkit of this run may resolve are ignored."""
     wanted, now = toolkit_version.version_of(host.toolkit), (host.assessed or {}).get("toolkit_version")
     refused = (host.assessed or {}).get("refused") or []
     return " ".join(item["text"] for item in refused if not (wanted and _may_be_resolved(item["id"], wanted, now))) or None
 
 
 def _may_be_resolved(refused: str, wanted: str, now: str | None) -> bool:
-    """Whether the new toolkit may end a refusal. A failed trial of the toolkit is repeated with another version."""
+    """Return whether the new toolkit may end a refusal. A failed trial of the toolkit is repeated with another version."""
     if refused == checks.NO_CONTAINER:
         return wanted != now
     return checks.is_issue_of(refused, "toolkit") and not checks.affects(refused, wanted)
@@ -285,15 +285,15 @@ def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
 
 
 def label_change(node: Mapping[str, Any], wanted: Mapping[str, str], keep: Sequence[str] = (), host: str | None = None) -> bool:
-    """Whether this collection's labels of a node of the ledger differ from ``wanted``. Labels under the prefixes ``keep`` may stay. The node should
-    be bound to ``host``, or to no host."""
+    """Return whether this collection's labels of a node of the ledger differ from ``wanted``. Labels under the prefixes ``keep`` may stay. The node
+    should be bound to ``host``, or to no host."""
     labels, clashes = owned_labels.compute(node["labels"], wanted, LABEL_PREFIX, keep)
     labels = owned_labels.mark(labels, host, owned_labels.SET if host else owned_labels.REMOVE, LABEL_PREFIX)
     return bool(clashes) or labels != node["labels"]
 
 
 def _label_clash(node: Mapping[str, Any], wanted: Mapping[str, str]) -> str | None:
-    """Why a label cannot be set: somebody else has set it to another value. None if there is no such label."""
+    """Return why a label cannot be set: somebody else has set it to another value. None if there is no such label."""
     dummy_labels, clashes = owned_labels.compute(node["labels"], wanted, LABEL_PREFIX)
     clashing = [f"{key} is {node['labels'][key]!r}, not set by this collection, and {wanted[key]!r} was decided" for key in clashes]
     if not clashing:

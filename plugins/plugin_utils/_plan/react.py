@@ -4,7 +4,7 @@
 
 """Decides which managers get or keep the service that pauses nodes with faults (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 """Decides which version of the NVIDIA Container Toolkit a host gets (pure).
 
 ``wanted`` is nvidia_container_toolkit_version of the host. None: an installed version stays, and DEFAULT is installed if there is none.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def version_after(wanted: str | None, assessed: Mapping[str, Any]) -> str:
 
 
 def needs_packages(wanted: str | None, assessed: Mapping[str, Any]) -> bool:
-    """Whether packages must be installed."""
+    """Return whether packages must be installed."""
     is_incomplete = "toolkit_packages" in assessed["missing"]  # a run was killed while it installed them
     return is_incomplete or version_of(version_after(wanted, assessed)) != assessed["toolkit_version"]
 
 
 def version_error(wanted: str | None, hold: bool | None, assessed: Mapping[str, Any]) -> str | None:
-    """Why this version cannot be installed there, or None."""
+    """Return why this version cannot be installed there, or None."""
     if wanted and not VERSION_PATTERN.fullmatch(wanted):
         return (
             f"nvidia_container_toolkit_version is {wanted}. It must be one version of the packages, such as {DEFAULT} or {DEFAULT}-1. "

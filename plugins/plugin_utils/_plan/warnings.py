@@ -4,7 +4,7 @@
 
 """The warnings of a run, with the names of the hosts (pure). Ansible shows a warning without hosts, and each text once.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MAX_NAMED = 5
 
 
 def add_host_name(answer: dict[str, Any], host: str, noted: Iterable[str] = (), later: bool = False) -> dict[str, Any]:
-    """Return the answer of ``host``, with its name in each warning. Warnings that were ``noted`` before are dropped. If ``later``, keep all for the
-    plan."""
+    """Return the answer of ``host``, with its name in each warning. Warnings that were ``noted`` before are dropped. If ``later``, all warnings are
+    kept for the plan."""
     texts = [_text(warning) for warning in answer.get("warnings") or ()]
     other_fields = {key: value for key, value in answer.items() if key not in ("warnings", NOTED)}
     if later:

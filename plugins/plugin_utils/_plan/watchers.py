@@ -5,7 +5,7 @@
 """Decides from the managers' versions what the watchers of a fleet report while tasks run on their nodes (pure).
 
 Each label that a watcher writes updates its node, and an old leader may stop a task there because of that.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def report_of(hosts: Iterable[Host], swarm: Swarm) -> str:
 
 
 def may_report_now(host: Host, swarm: Swarm) -> bool:
-    """Whether an update of this node stops no task and runs no finished job again, whichever manager leads."""
+    """Return whether an update of this node stops no task and runs no finished job again, whichever manager leads."""
     versions = _versions([], swarm)
     if not versions or any(checks.parse_version(version) is None for version in versions):
         return False
@@ -40,7 +40,7 @@ def may_report_now(host: Host, swarm: Swarm) -> bool:
 
 
 def report_differs(host: Host) -> bool:
-    """Whether the watcher of this host should report something else."""
+    """Return whether the watcher of this host should report something else."""
     health = (host.assessed or {}).get("health") or {}
     return host.gpu and bool(health) and health.get("report") != host.report
 

@@ -4,7 +4,7 @@
 
 """The last sentence of the playbooks deploy and job (pure). It always agrees with the exit status.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

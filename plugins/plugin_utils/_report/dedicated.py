@@ -4,7 +4,7 @@
 
 """Reports services without a GPU reservation that run on GPU nodes, with the commands that keep them off (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 A line breaks only at a blank, so that names of nodes, GPUs, services and images can be copied. Python's textwrap also breaks at hyphens.
 A word that is longer than a line gets a line of its own and stays whole.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

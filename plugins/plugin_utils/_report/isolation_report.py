@@ -4,7 +4,7 @@
 
 """The isolation of a swarm as its managers know it (pure): the level, the nodes with another level, and whether `reserved` would refuse any task.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 """Reports jobs (pure): a line whenever the state of a job changes, and a table at the end.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

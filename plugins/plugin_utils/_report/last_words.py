@@ -7,7 +7,7 @@
 The last task of a playbook runs an action that puts them into its result. The callback gpu_swarm_last_words prints them after the recap. A role
 of this collection may also run in a playbook of the user, which does not load this callback. Then the action prints them itself.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FAILS, UNREACHABLE = "failed", "cannot be reached"
 COLOURS = {DONE: "green", WAITING: "yellow", FAILED: "red"}
 # Ansible's whole message about a command that failed, in releases up to 2.20, and from 2.21 on.
 COMMAND_FAILED = ("non-zero return code", "The command exited with a non-zero return code.")
-# The last words give at most this many reasons of failures. They name all hosts.
+# The last words give the reasons of at most this many failures, but name all hosts.
 REASONS = 10
 
 
@@ -136,7 +136,7 @@ def worst(verdicts: Iterable[str]) -> str:
 
 
 def reason(result: Mapping[str, Any]) -> str:
-    """Why a task failed, from its result. Further lines are indented, so that they cannot be taken for other lines of the run."""
+    """Return why a task failed, from its result. Further lines are indented, so that they cannot be taken for other lines of the run."""
     parts: Sequence[Mapping[str, Any]] = [item for item in _items(result) if item.get("failed") or item.get("unreachable")] or [result]
     why = next((str(parts[0][key]) for key in ("msg", "reason", "censored") if parts[0].get(key)), "no reason given")
     if why in COMMAND_FAILED:

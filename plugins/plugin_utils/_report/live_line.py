@@ -7,7 +7,7 @@
 Ansible forks for each task. A fork may happen while the thread holds a lock of Python's files, so the thread writes with os.write, which needs no
 lock. In the forked process, nothing here has an effect.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class LiveLine:
 
 
 def columns() -> int:
-    """How wide the terminal is now, or 0 if that is not known. Ansible reads the width once, and uses 79 for a narrow terminal. There such a line
-    would take several rows, and only the last row can be erased."""
+    """Return how wide the terminal is now, or 0 if that is not known. Ansible reads the width once, and uses 79 for a narrow terminal. On a narrow
+    terminal, a line of 79 columns would take several rows, and only the last row can be erased."""
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):

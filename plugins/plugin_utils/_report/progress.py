@@ -5,7 +5,7 @@
 """The lines that a quiet run prints while it works (pure): steps, the nodes of a rollout, and the current task.
 
 A step is a play of this collection. All times are seconds of one monotonic clock.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Run:
     def _reset(self) -> None:
         """Forget everything but the time: the next playbook of the command line has steps of its own."""
         self.step, self.rollout, self._task = "", Rollout(), ""
-        self._hosts: dict[str, None] = {}  # of the step, or of the current batch of a rolloutout
+        self._hosts: dict[str, None] = {}  # the hosts of the step, or of the current batch of a rollout
         self._busy: dict[str, None] = {}  # the hosts on which the current task runs
         self._outcomes: dict[str, str] = {}
         self._in_batches, self._opened, self._printed = False, False, False

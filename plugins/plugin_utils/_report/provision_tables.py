@@ -4,7 +4,7 @@
 
 """The tables that a run prints (pure): the impact before any change, and the state of the fleet at the end.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -104,7 +104,10 @@ def check_outcome(steps: Mapping[str, Step]) -> LastWords:
 
 
 def deprovision_state(step: Step, end: End) -> HostState:
-    """The state of a host after deprovision: done, or the one thing that is left. A swarm without any manager counts as an answer."""
+    """Return the state of a host after deprovision: absent, or the first part that is not done yet.
+
+    If the swarm has no manager any more, that counts as an answer.
+    """
     node = end.node
     unfinished = not_done(step, end.outcome, node) or refused(end)
     if unfinished:
@@ -132,7 +135,7 @@ def deprovision_row(host: Host, step: Step, state: HostState, files: bool = Fals
 def old_entries(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Report old entries of hosts that have joined the swarm again. ``ids`` has the hosts' node ids, ``nodes`` the nodes of the ledger.
 
-    They are only reported: another host may have the same host name and be down just now.
+    These entries are only reported, because another host may have the same host name and be down now.
     """
     down = [node for node in nodes.values() if node["state"] == "down" and node["id"] not in ids.values()]
     return [

@@ -4,7 +4,7 @@
 
 """Builds a command that repeats this run. It can be pasted and shows no value that may be a secret.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 """The columns *advertised* and *free* of the table (pure): what the manager shows, and what was decided if that differs.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

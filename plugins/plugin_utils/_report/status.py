@@ -4,7 +4,7 @@
 
 """The status of a fleet (pure): its nodes, GPUs and services, as a manager's ledger shows them.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _node(node: Mapping[str, Any], swarm_isolation: Mapping[str, Any], kept_reas
         "role": node["role"],
         "state": state,
         "why": "; ".join(filter(None, [why, kept_reason])),
-        # A lower limit: for this long the manager has recorded no change of the node.
+        # The manager has recorded no change of the node for this long, so the time is a lower limit.
         "for": node.get("unchanged_for") if verdict is not Verdict.DONE else None,
         "since": reported.get("since") or node.get("set_at"),
         "gpus": {kind: _marks(kind, entry, node) for kind, entry in node["resources"].items()},
@@ -134,7 +134,7 @@ def _report_of(reported: Mapping[str, Any]) -> str:
 
 
 def _has_fault(reported: Mapping[str, Any]) -> bool:
-    """Whether the watcher reports a fault, and no later run has found the node healthy."""
+    """Return whether the watcher reports a fault, and no later run has found the node healthy."""
     return reported.get("state") == FAULT and not reported["returned"]
 
 

@@ -4,7 +4,7 @@
 
 """The status of a fleet as text (pure): tables that fit the terminal, with colours if the terminal supports them.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Screen:
         return self._table(("node", "kind", "free", "takes no tasks", "resources"), rows) if rows else "Nothing is free."
 
     def _holders(self, fleet_status: Mapping[str, Any]) -> str:
-        columns = ("node", "task", "owner", "for", "kind", "resource")  # no column for the service: the task's name begins with it
+        columns = ("node", "task", "owner", "for", "kind", "resource")  # there is no column for the service, because each task name begins with it
         rows = [dict(row, **{"for": duration(row["age"]), "owner": row["owner"] or NOTHING}) for row in fleet_status["holders"]]
         return self._table(columns, [([row[name] for name in columns], "") for row in rows]) if rows else "Nothing is allocated."
 

@@ -4,7 +4,7 @@
 
 """Renders plain-text tables that look the same in a terminal, a log file and a README.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Table(NamedTuple):
     rows: list[list[str]]
 
     def size(self, width: int) -> tuple[int, int]:
-        """How many lines are wider than the terminal, and how many lines the rows have. The smaller table is easier to read."""
+        """Return how many lines are wider than the terminal, and how many lines the rows have. The smaller table is easier to read."""
         return sum(len(line) > width for lines in [self.head, *self.rows] for line in lines), sum(map(len, self.rows))
 
 

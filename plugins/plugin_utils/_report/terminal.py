@@ -4,7 +4,7 @@
 
 """The width for the tables of this run.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .fold import fold_text
 
 
 def width(columns: int) -> int:
-    """Return COLUMNS of the environment, else ``columns``: the width that Ansible got from the terminal, at least 79, and 79 in a pipe or a log.
+    """Return COLUMNS of the environment, else ``columns``, the width that Ansible read. On a terminal it is at least 79, in a pipe or a log it is 79.
 
     An action cannot query the terminal, because Ansible runs it in a process without a terminal.
     """

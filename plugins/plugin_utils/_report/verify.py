@@ -4,7 +4,7 @@
 
 """The results of verify for each host (pure): node, files, daemon, manager, isolation, and the test tasks.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _differences(assessed: Mapping[str, Any], node: Mapping[str, Any]) -> list[s
         problems.append(f"drift: {'; '.join(assessed['drift'])}. {PROVISION}")
     problems += [assessed["cuda"]] if assessed.get("cuda") else []
     shown = difference(assessed, node)
-    if shown and not problems:  # otherwise it is a result of the drift
+    if shown and not problems:  # otherwise the other problems explain the difference
         problems.append(f"{shown}. {PROVISION}")
     return problems + [f"label {text}. {PROVISION}" for text in _wrong_labels(assessed, node["labels"])]
 

@@ -4,7 +4,7 @@
 
 """A batch of hosts during one step of a run, and the manager that is called for them.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Batch:
     plan: Mapping[str, Any]
     call: Call
     holder: str = ""  # this run, as the holder of a lease
-    ttl: int = 0  # of the lease, in seconds
+    ttl: int = 0  # how long the lease lasts, in seconds
     force: bool = False  # whether to take the lease of another run
     absent: bool = False  # whether this run is a deprovision
     check_mode: bool = False
@@ -59,7 +59,7 @@ class Batch:
         return replace(self._members[name], lease=self.lease) if self.lease_known else self._members[name]
 
     def view(self, names: Iterable[str] | None = None) -> View:
-        """These hosts (by default the whole batch), and the swarm in the latest ledger."""
+        """Return the view of these hosts (by default the whole batch), with the swarm in the latest ledger."""
         return self.view_by(self.ledger, names)
 
     def view_by(self, ledger: Mapping[str, Any] | None, names: Iterable[str] | None = None) -> View:

@@ -4,7 +4,7 @@
 
 """How a run ended for each host (pure): for its table, its exit status, and its note on the swarm.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def not_done(step: Step, outcome: Outcome | None, node: Mapping[str, Any] | None
     if outcome and outcome.state is not State.WAITING:
         return _and_not_returned(outcome.state.of(outcome.reason), node)
     if outcome or step.work.left_alone:
-        # A host without MARKED is not a node. An active node returned to service before this run found the work for which it waits.
+        # A host without MARKED is not a node. An active node returned to service before this run found the work that must end.
         paused = "; paused" if outcome and MARKED in step.groups and (node is None or node["availability"] != "active") else ""
         return State.WAITING.of(outcome.reason if outcome else ", ".join(step.work.waits_for), more=paused)
     return None
@@ -138,6 +138,6 @@ def _unfinished_outcomes(view: View, unlabelled: str) -> dict[str, Outcome]:
 
 
 def failed_before(ledger: Mapping[str, Any] | None) -> bool:
-    """Whether the last run noted failed hosts. The alert about them ends only when a run notes that no host failed."""
+    """Return whether the last run noted failed hosts. The alert about them ends only when a run notes that no host failed."""
     last_run = ((ledger or {}).get("swarm") or {}).get("last_run") or {}
     return (last_run.get("hosts") or {}).get(Verdict.FAILED.value, 0) > 0

@@ -4,7 +4,7 @@
 
 """The outcome of a host on which a task failed (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ class Failure(NamedTuple):
 
 
 def is_late(result: Mapping[str, Any]) -> bool:
-    """Whether the task exceeded its time-out, and may still run. ansible-core 2.18 and newer have a field for this; older ones only a message."""
+    """Return whether the task exceeded its time-out, and may still run. ansible-core 2.18 and newer have a field for this; older ones only a
+    message."""
     return "timedout" in result or LATE in str(result.get("msg") or "")
 
 
 def outcome(name: str, facts: Mapping[str, Any], failure: Failure, failed_as: str | None = None) -> dict[str, Any]:
-    """Return the state and the reason, from the ``facts`` of the host. ``failed_as`` is the state of a host that still answers and keeps
-    its change."""
+    """Return the state and the reason, from the ``facts`` of the host. ``failed_as`` is the state of a host that still answers and whose change is
+    not undone."""
     existing = facts.get(FACT)
-    if existing:  # with run_once, one failure fails all hosts
+    if existing:  # with run_once, the failure of one host fails all hosts
         return dict(existing)
     blocking = _started_work(name, facts, failure.result)
     if failure.gone or is_late(failure.result):
@@ -52,8 +53,9 @@ def outcome(name: str, facts: Mapping[str, Any], failure: Failure, failed_as: st
 
 
 def _started_work(name: str, facts: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
-    """Work that started between the assessment and the restart of dockerd, and must end first. Tasks of swarm already had the time of the drain. The
-    result may come from any module, or from a host that lies."""
+    """Describe the work that must end before dockerd restarts: work that started after the assessment, or else running containers without a service.
+    Tasks of services are excluded, because the drain already gave them time to end. Any module may have returned ``result``, and the host may lie, so
+    check its form."""
     started, busy = (result[key] if CONTAINERS(result.get(key)) else None for key in ("came", "busy"))
     started_work = [item for item in busy or () if not item["service"]] if started is None else started
     return member_of(name, facts).blocking(started_work) + list(facts.get("swarm_member_waits_for") or ())
@@ -62,7 +64,7 @@ def _started_work(name: str, facts: Mapping[str, Any], result: Mapping[str, Any]
 def _reason(lost_over: str | None, failure: Failure, failed_as: str | None) -> str:
     message = str(failure.result.get("msg", NO_REASON))
     if lost_over and lost_over in message:
-        return str(lost_over)  # without Ansible's text about the condition that reported it
-    # A user's task only reports that its command failed, and a late task only its time-out. So name the task.
+        return str(lost_over)  # drop the text that Ansible adds about the failed condition
+    # The message of a user's task only says that a command failed, and the message of a late task only names the time-out. So add the task's name.
     names_task = is_late(failure.result) or failed_as == State.OUT.value
     return f"the task {failure.task}: {message}" if names_task else message

@@ -4,7 +4,7 @@
 
 """Decides what a run writes to the swarm's nodes, and checks whether the manager shows what was decided (pure).
 
-The functions return the option ``nodes`` of the module swarm_nodes. Private to this collection: no stability is promised to others.
+The functions return the option ``nodes`` of the module swarm_nodes. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PAUSE, DRAIN, FORMER = "pause", "drain", "former"
 
 
 def availability_updates(view: View, to: str, labels: bool = True) -> list[dict[str, Any]]:
-    """The updates of the nodes' availability. A host has none if its node is not listed or stays as it is, or if another run has the lease.
+    """The updates of the nodes' availability. A host has no update if its node is not listed or stays as it is, or if another run has the lease.
 
     ``pause``: the scheduler places no new tasks there. ``drain``: swarm also moves the tasks that the ledger shows there. ``former``: the nodes
     return to their former availability, with their ``labels`` as decided. Without ``labels``, only nodes that a run paused or drained return.
@@ -52,19 +52,19 @@ def availability_updates(view: View, to: str, labels: bool = True) -> list[dict[
 
 
 def _leaves_service(member: Member, to: str) -> bool:
-    """Whether to pause or drain the node: its change goes on, and for a drain, tasks run there that must move."""
+    """Return whether to pause or drain the node: its change goes on, and for a drain, tasks run there that must move."""
     return not member.outcome and (to == PAUSE or _may_be_drained(member))
 
 
 def _may_be_drained(member: Member) -> bool:
-    """Whether the change would stop tasks there, and a drain would end none of them for good."""
+    """Return whether the change would stop tasks there, and a drain would end none of them for good."""
     readable = "containers" in member.assessed and not member.assessed.get("failed")
     work = member.stopped_work()
     return readable and bool((member.node or {}).get("tasks") and work) and not member.must_stay(work)
 
 
 def _may_return(member: Member, view: View, labels: bool) -> bool:
-    """Whether nothing keeps the node out of service: neither its outcome, nor a fault, nor a finished job that would run again."""
+    """Return whether nothing keeps the node out of service: neither its outcome, nor a fault, nor a finished job that would run again."""
     # A node that was in service when this run began may return although its change failed, because it is as it was then.
     if member.outcome and (member.outcome.stays_paused or (member.step.membership.left_paused and member.outcome.state in BAD)):
         return False
@@ -76,12 +76,13 @@ def _may_return(member: Member, view: View, labels: bool) -> bool:
 
 
 def _is_unfit(member: Member) -> bool:
-    """Whether the node still has a fault that keeps it out of service. The work in its window, such as a reset of the GPU, may have ended it."""
+    """Return whether the node still has a fault that keeps it out of service. The work in its window, such as a reset of the GPU, may have ended
+    it."""
     return bool(member.decided.get("fault")) and member.step.settings.get("gpu_node_on_loss") != label.REPORT
 
 
 def _was_left_in_service(member: Member) -> bool:
-    """Whether the node had the same fault when the run began, and no run has paused it for that."""
+    """Return whether the node had the same fault when the run began, and no run has paused it for that."""
     return member.step.fault.left_in_service and label.is_like_fault(str(member.decided.get("fault")), member.step.fault.text)
 
 
@@ -190,13 +191,13 @@ def _still_to_update(view: View) -> list[Member]:
 
 
 def _jobs_in_the_way(member: Member, view: View) -> list[str]:
-    # If the change was not done, or if nobody knows, the node advertises the resources that the ledger shows.
+    # If the change was not made, or if that is unknown, assume the resources that the ledger shows.
     changed = not (member.step.work.left_alone or member.outcome)
     return jobs_that_run_again(view.ledger, member.node_id, member.decided.get("advertised") if changed else None)
 
 
 def _runs_a_job_again(member: Member, view: View) -> bool:
-    """Whether its return to service would run a finished job again. Jobs that may be removed are gone by then; the ledger may be older."""
+    """Return whether its return to service would run a finished job again. Jobs that may be removed are gone by then; the ledger may be older."""
     removed = member.step.work.remove_jobs is True and not member.outcome
     return not removed and bool(_jobs_in_the_way(member, view))
 

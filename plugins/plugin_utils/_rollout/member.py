@@ -5,7 +5,7 @@
 """A host during a run, and all hosts of one step together with the swarm's ledger (pure).
 
 Ansible keeps the state of a host in several facts: its plan, its assessment, the applied changes, and its outcome. They are read here, once per
-step. Private to this collection: no stability is promised to others.
+step. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Member:
     lease: Mapping[str, Any] = field(default_factory=dict)  # who has the swarm's lease; empty if this run needs none
     assessed: Mapping[str, Any] = field(default_factory=dict)  # what gpu_node found
     applied: Mapping[str, Any] = field(default_factory=dict)  # what gpu_node did in this run
-    containers: list[dict[str, Any]] | None = None  # as they were last read; None if they could not be read
+    containers: list[dict[str, Any]] | None = None  # as last read; None if they could not be read
 
     @property
     def decided(self) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@
 One run of Ansible may have several playbooks of this collection, and each makes its own plan. Groups made by add_host last for the whole run, so
 the plays take their hosts from the newest plan. A plan is registered for all hosts at once. A host that has become unreachable keeps an older plan
 and is excluded.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

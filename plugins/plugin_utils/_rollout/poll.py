@@ -5,7 +5,7 @@
 """Queries until there is nothing left to wait for.
 
 Ansible's own ``until`` shows each round as a failure and the last one as an error, although waiting is the purpose of the task.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

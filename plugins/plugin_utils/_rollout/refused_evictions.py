@@ -4,7 +4,7 @@
 
 """Describes the tasks that a change of nodes would evict, and the tasks for which swarm_nodes refused it (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .._fleet.outcome import State
 from .._fleet.workload import SPENT
 from .._settings.declaration import ALL, NEVER, SERVICES
 
-# If the answer of a manager has no text.
+# The reason that is shown if the answer of a manager has no text.
 NO_REASON = "the manager did not say why"
 # The option ``evict`` of swarm_nodes by ``provision_disrupt`` of the host.
 EVICT = {NEVER: "none", SERVICES: "movable", ALL: "any"}

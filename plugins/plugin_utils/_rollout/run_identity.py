@@ -4,7 +4,7 @@
 
 """The name of this run of Ansible, and whether another run on this machine still exists.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def this_run(proc: Path = PROC) -> str:
 
 
 def has_ended(holder: str, proc: Path = PROC) -> bool:
-    """Whether this holder was a process of this machine that has ended. A process that cannot be identified counts as running."""
+    """Return whether this holder was a process of this machine that has ended. A process that cannot be identified counts as running."""
     match = HOLDER.fullmatch(holder)
     if not match or match[2] != _machine(proc):
         return False
@@ -59,7 +59,7 @@ def _user() -> str:
 
 
 def _exists(pid: int) -> bool:
-    """Whether a process exists. Its folder in /proc does not show that, because it may be hidden from other users (hidepid)."""
+    """Return whether a process exists. Its folder in /proc does not show that, because it may be hidden from other users (hidepid)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -4,7 +4,7 @@
 
 """Checks whether this run may change the swarm, and computes how long its lease must last (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _taken_by_another(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, An
 
 
 def is_due(answer: Mapping[str, Any], ledger: Any = None, now: float | None = None) -> bool:
-    """Whether this run must renew its lease before it goes on: half of its time is over, or the ledger shows that another run has it.
+    """Return whether this run must renew its lease before it goes on: half of its time is over, or the ledger shows that another run has it.
 
     Ansible's now() cannot be used, because local time repeats one hour every year.
     """
@@ -43,8 +43,8 @@ def is_due(answer: Mapping[str, Any], ledger: Any = None, now: float | None = No
 
 
 def lease_blocker(answer: Mapping[str, Any], since: str | None = None) -> str:
-    """Why this run may change nothing now, or ''. ``answer`` is the answer of swarm_lease. With ``since``, the lease must be the one that this run
-    acquired at that time."""
+    """Return why this run may change nothing now, or ''. ``answer`` is the answer of swarm_lease. With ``since``, the lease must be the one that this
+    run acquired at that time."""
     if answer.get("acquired") and since not in (None, answer.get("since")):
         return "its turn did not come, because the lease of this swarm had ended, and another run has taken it in the meantime. Run this again."
     if answer.get("acquired"):
@@ -67,7 +67,8 @@ def _remaining(expires_in: int | None) -> str:
 
 
 def lease_seconds(hosts: Iterable[str], plan: Mapping[str, Any], forks: int, maintain: bool = False) -> int:
-    """How long the lease must last for this batch (seconds). It is renewed before each batch, and during a batch when half of its time is over."""
+    """Return how long the lease must last for this batch (seconds). It is renewed before each batch, and during a batch when half of its time is
+    over."""
     if plan["settings"]["provision_lease"]:
         return plan["settings"]["provision_lease"]
     settings = [plan["steps"][name]["settings"] for name in hosts if name in plan["steps"]]

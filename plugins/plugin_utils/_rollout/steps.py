@@ -4,7 +4,7 @@
 
 """The first and last steps of a run, and the table of all steps. The steps of a window are in window.py.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

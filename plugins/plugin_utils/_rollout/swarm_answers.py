@@ -4,7 +4,7 @@
 
 """Collects the answers for a plan: which hosts run the swarm, what the first manager shows, and what must still be read there.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

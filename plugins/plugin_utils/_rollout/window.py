@@ -7,7 +7,7 @@
 A step is one call of the action swarm_batch on one manager. It returns whether the manager ``answered``, and an outcome for each host that does not
 go on. If the manager did not answer, the next manager repeats the step: each step can be done twice. The functions at the end, which only decide,
 are pure.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def drain(batch: Batch) -> Answer:
 
 
 def restart_waits(step: Step, drain_timeout_s: int, maintain: bool) -> int:
-    """How long the call that restarts dockerd waits for the drain (seconds). If only dockerd is changed, the node is out of service for a
+    """Return how long the call that restarts dockerd waits for the drain (seconds). If only dockerd is changed, the node is out of service for a
     shorter time than with a separate task that waits. 0: a separate task waits."""
     return 0 if maintain or "toolkit" in step.needs or drain_timeout_s > LONGEST_SILENCE_S else drain_timeout_s
 
@@ -226,7 +226,7 @@ def converge(batch: Batch) -> None:
 
 
 def rollout_blocker(view: View, rooms_before: Mapping[str, Room] | None, max_failed: int) -> str:
-    """Why no further host may be changed now, or ''.
+    """Return why no further host may be changed now, or ''.
 
     ``view`` has all hosts of the run. ``rooms_before`` is the result of rooms() when the run began, None if the nodes leave the swarm for good.
     """
@@ -258,7 +258,7 @@ def _failed_hosts(view: View) -> list[str]:
 
 
 def manager_blocker(name: str, view: View) -> str:
-    """Why this manager must not be taken out of service now, or ''. ``view`` has the managers that this run changes, including ``name``.
+    """Return why this manager must not be taken out of service now, or ''. ``view`` has the managers that this run changes, including ``name``.
 
     A swarm of one or two managers stops working during a restart in any case. With three or more it must keep working.
     """
@@ -280,7 +280,8 @@ def manager_blocker(name: str, view: View) -> str:
 
 
 def not_empty_reason(step: Step, answer: Mapping[str, Any], remedy: str) -> str:
-    """Why a drained node is not empty, or ''. ``answer`` is the answer of gpu_node. If the containers could not be read, the node is not empty."""
+    """Return why a drained node is not empty, or ''. ``answer`` is the answer of gpu_node. If the containers could not be read, the node is not
+    empty."""
     if "containers" not in answer:
         reason = answer.get("msg") or "no reason given"
         return f"the node was drained, but its containers could not be read ({reason}). Nothing was changed. Run this again."

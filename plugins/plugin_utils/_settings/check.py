@@ -4,7 +4,7 @@
 
 """Checks the settings of all hosts before a run contacts any host.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _evaluated(hostvars: Any, name: str, key: str, value: Any) -> Any:
     try:
         return _templated(hostvars, name, key) if is_template(value) else value
     except AnsibleError:
-        return value  # the check of this host reports that
+        return value  # the check of this host's values reports the error
 
 
 def _or_default(setting: Setting, value: Any) -> Any:

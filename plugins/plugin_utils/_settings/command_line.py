@@ -6,7 +6,7 @@
 
 Short names are everyday words such as state and plan, and users also pass their own variables. So a name counts as misspelt only if it is one edit
 away from a short name or from a likely guess, and if neither the inventory nor import_playbook uses it.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _guesses(short: Mapping[str, str], settings: Mapping[str, Setting]) -> dict[
 
 
 def _is_near(left: str, right: str) -> bool:
-    """Whether the words differ by one added, missing or different letter, or by two swapped neighbours."""
+    """Return whether the words differ by one added, missing or different letter, or by two swapped neighbours."""
     if left == right or left in _shorter(right) or right in _shorter(left):
         return True
     differ = [index for index in range(len(left)) if left[index] != right[index]] if len(left) == len(right) else []
@@ -73,7 +73,7 @@ def _shorter(word: str) -> set[str]:
 
 
 def _is_used(name: str, written: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether a template in the inventory or at import_playbook uses the variable."""
+    """Return whether a template in the inventory or at import_playbook uses the variable."""
     word = re.compile(rf"\b{re.escape(name)}\b")
     return any(word.search(template) for variables in written for template in _templates(variables))
 

@@ -6,7 +6,7 @@
 
 Ansible accepts any variable with any value: it ignores a misspelt name, and ``'soon' | int`` is 0. So the settings are declared here and
 checked before a run changes anything.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Setting:
     """One variable that a user may set. ``type``, ``choices`` and ``elements`` mean the same as in Ansible's argument specs.
 
     ``low`` and ``high`` are the limits of a number, ``unit`` is what it counts. ``default`` is None if nothing is set by default, and ``empty``
-    means that an empty value is allowed and means the same. ``once``: the setting applies to the whole run, not to one host. ``swarm``: it also
-    applies to hosts that ``--limit`` excludes. ``wants`` describes the allowed values if the type is not enough, and ``fits`` checks them.
+    allows an empty value, which means not set. ``once``: the setting applies to the whole run, not to one host. ``swarm``: it also applies to hosts
+    that ``--limit`` excludes. ``wants`` describes the allowed values if the type is not enough, and ``fits`` checks them.
     ``meaning`` is one line for the user, ``details`` is the rest.
     """
 
@@ -278,7 +278,7 @@ LIMITS: dict[str, tuple[int, int | None]] = {
     "verify_timeout": (1, None),
 }
 
-# Settings of roles whose text has a form: a description of the form, and its check.
+# Settings of roles whose text must have a certain form, each with a description of the form and a check.
 FORMS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "gpu_node_label_prefix": (labels.WANTED, labels.is_prefix),
     "gpu_node_label_cpu_prefix": (labels.WANTED, labels.is_prefix),

@@ -6,7 +6,7 @@
 
 Any module can return facts, including modules of ansible-core, whose results this collection cannot filter. By default, Ansible turns facts into
 variables, which override role defaults and the inventory. Variables of set_fact and register do not count as facts, unless they are cacheable.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

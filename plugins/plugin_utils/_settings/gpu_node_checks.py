@@ -4,7 +4,7 @@
 
 """Finds contents of settings that the module gpu_node would refuse, with the module's own checks (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 If a value has the wrong type, Ansible names neither the variable nor the expected values. If a value is not one of the choices, Ansible names only
 the module's option.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 """The settings of this collection's roles, as their argument specs declare them.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 """Checks and converts the value of a setting (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def is_template(value: Any) -> bool:
 
 
 def is_encrypted(value: Any) -> bool:
-    """Whether the value is encrypted with Ansible Vault. Converting it to text decrypts it."""
+    """Return whether the value is encrypted with Ansible Vault. Converting it to text decrypts it."""
     return value is not None and not isinstance(value, (str, int, float, list, tuple, Mapping))
 
 
@@ -37,7 +37,7 @@ def _decrypted(value: Any) -> Any:
 
 
 def contains_template(value: Any) -> bool:
-    """Whether the value is a template, or a list or mapping that contains one."""
+    """Return whether the value is a template, or a list or mapping that contains one."""
     if isinstance(value, Mapping):
         return any(map(contains_template, value.values()))
     return any(map(contains_template, value)) if isinstance(value, (list, tuple)) else is_template(value)

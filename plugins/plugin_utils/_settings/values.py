@@ -7,7 +7,7 @@
 The plan reads them once for the whole run, and the tasks read them from the plan. Tasks do not read the variables, because they do not know the
 defaults, and a variable may have changed after the plan, for example through facts that a host returned.
 Each playbook begins with _settings/check, which reports wrong values. Here they become the default: they can only come from later facts.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

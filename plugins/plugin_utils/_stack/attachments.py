@@ -4,10 +4,10 @@
 
 """Adds services that attach a stack's networks to nodes before its GPU tasks start (pure). Only some versions of Docker on the leader need this.
 
-Swarm attaches an overlay network to a node when the first task there uses it. That updates the node, and such a leader then stops tasks with
-allocated GPUs on it. It stops the new task itself, which removes the network again, so no GPU task ever starts. So a service without GPUs starts
-first, with a task on each node, and attaches the network.
-Private to this collection: no stability is promised to others.
+Swarm attaches an overlay network to a node when the first task on the node uses the network. This updates the node, and a leader with such a version
+then stops tasks with allocated GPUs on that node. The leader also stops the new task, which removes the network again, so no GPU task ever starts. To
+prevent that, a service without GPUs starts first, with a task on each node, and attaches the network.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _kinds(service: Mapping[str, Any]) -> list[str]:
 
 
 def _is_evicting(node: Mapping[str, Any], kind: str, leader: str | None) -> bool:
-    """Whether the leader evicts tasks on this node that have resources of this kind."""
+    """Return whether the leader evicts tasks on this node that have resources of this kind."""
     entry = node["resources"].get(kind)
     return bool(entry and entry["total"]) and checks.affects(_EVICTS[entry["type"]], leader)
 
@@ -136,7 +136,7 @@ def _is_covering(former_constraints: list[str], own_constraints: list[str], room
 
 
 def _meets_constraints(node: Mapping[str, Any], constraints: Iterable[str]) -> bool:
-    """Whether the node meets those constraints that can be compared with the ledger."""
+    """Return whether the node meets those constraints that can be compared with the ledger."""
     described = {"ID": node["id"], "Description": {"Hostname": node["hostname"]}, "Spec": {"Labels": node["labels"], "Role": node["role"]}}
     prefixes = ("node.id", "node.hostname", "node.role", node_match.NODE_LABEL)
     return all(node_match.is_met(constraint, described) for constraint in constraints if constraint.strip().lower().startswith(prefixes))

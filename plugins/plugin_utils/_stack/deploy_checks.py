@@ -7,7 +7,7 @@
 'docker stack deploy' reads the file, then creates networks, secrets and configs, and only then converts and creates the services one by one. So
 most of these errors would leave a stack half deployed. Checks that need data of the swarm, such as the ports of other services, are in
 module_utils/_deployment/clashes.py; their rows are here too, so that the table is complete.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

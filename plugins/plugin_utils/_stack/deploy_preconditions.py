@@ -4,7 +4,7 @@
 
 """Checks a stack before it is deployed (pure): name conflicts, registries, and drivers for its images. Placement is checked elsewhere.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

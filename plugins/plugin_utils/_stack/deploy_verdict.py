@@ -4,7 +4,7 @@
 
 """Evaluates a manager's answer (pure): whether the stack may be deployed, its progress, and the result of the run.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def docker_errors(answer: Mapping[str, Any], masked: Callable[[str], str] = str)
 
 
 def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether a deployment changed, created or removed a service of the stack."""
+    """Return whether a deployment changed, created or removed a service of the stack."""
     specs_before, specs_after = ({service["id"]: service["specified"] for service in answer["progress"]} for answer in (before, after))
     return specs_before != specs_after
 
@@ -105,7 +105,7 @@ def _reasons(services: Iterable[Mapping[str, Any]]) -> str:
 
 
 def has_jobs(specs: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether any of the services is a job. Every update runs a job again."""
+    """Return whether any of the services is a job. Every update runs a job again."""
     return any(mode.endswith("Job") for spec in specs for mode in spec["Mode"])
 
 

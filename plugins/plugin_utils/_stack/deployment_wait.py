@@ -4,10 +4,10 @@
 
 """Ignores short disturbances during the wait for a stack (pure, except for the clock).
 
-These are short silences of a manager, tasks that run only for a moment, and failures from before the deployment.
+Such disturbances are short silences of a manager, tasks that run only for a moment, and failures from before the deployment.
 A restart of dockerd or the election of a leader takes some seconds. The stack is already deployed by then, so the last answer is used meanwhile.
 A command that fails at once still runs for a moment each time that swarm restarts it.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def without_former_failures(before: Mapping[str, Any], answer: Answer) -> Answer
 
 
 def _drop_former(service: dict[str, Any], former: set[str]) -> dict[str, Any]:
-    """Compare ids of tasks, because swarm forgets the oldest ones. For jobs and services without restarts, former failures still count."""
+    """Drop failures of tasks that ended before. Compare the ids of tasks, not their number, because swarm forgets the oldest tasks. For jobs and
+    services without restarts, former failures still count."""
     failures = service["failures"] if service["over"] or service["job"] else len(set(service["ended"]) - former)
     return {**service, "failures": failures, "failed": service["failed"] if failures else ""}
 

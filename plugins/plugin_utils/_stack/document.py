@@ -5,7 +5,7 @@
 """Loads a Compose file as Docker Compose does, by the rules of YAML 1.2 (pure).
 
 PyYAML follows YAML 1.1, where ``22:22`` under ``ports`` is a number and ``on`` is true.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 """Translates Compose keys that a stack does not support into equivalent ones (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

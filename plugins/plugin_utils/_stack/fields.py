@@ -4,7 +4,7 @@
 
 """Reads values of a Compose file and collects notes for the user (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

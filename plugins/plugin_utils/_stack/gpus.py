@@ -5,7 +5,7 @@
 """Translates the GPUs that a service of a Compose file reserves into generic resources of a swarm (pure).
 
 https://docs.docker.com/compose/how-tos/gpu-support/ has the forms that are translated.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 The playbook deploy registers the answers of the nodes as host variables. The role alone has no answers, so it uses the toolkit's version from the
 inventory. A node can answer anything, so answers of the wrong form are ignored.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ JETPACK. CUDA_VERSION without NVIDIA_REQUIRE_CUDA means cuda>=MAJOR.MINOR. NVIDI
 Syntax: dsl_evaluate in libnvidia-container's src/cli/dsl.c. A blank means OR, a comma AND. cuda, driver and arch are versions, brand is text.
 The toolkit checks requirements only in legacy mode. In the CDI modes, the default since 1.19, nobody checks them (nvidia-container-toolkit
 issue 1470): the task starts and fails later if the driver is too old.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def facts_of(labels: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def in_legacy_mode(version: str) -> bool | None:
-    """Whether provision uses legacy mode, which enforces requirements, for this version of the toolkit. None if it is not a version."""
+    """Return whether provision uses legacy mode, which enforces requirements, for this version of the toolkit. None if it is not a version."""
     return _compare_versions(version, FIRST_WITHOUT_CHECK) < 0 if _VERSION.fullmatch(version) else None
 
 
@@ -79,7 +79,7 @@ def requirements(variables: Mapping[str, str]) -> list[str]:
 
 
 def is_met(requirement: str, facts: Mapping[str, str | None]) -> bool | None:
-    """Whether a node with these facts meets the requirement. None if unknown."""
+    """Return whether a node with these facts meets the requirement. None if unknown."""
     answers = [_is_alternative_met(alternative, facts) for alternative in requirement.split(" ") if alternative]
     return _any_met(answers) if answers else True
 

@@ -6,7 +6,7 @@
 
 Supported is what 'docker stack deploy' applies from a file of version 3.8, which every release since 20.10 reads: see
 cli/compose/schema/data/config_schema_v3.8.json, UnsupportedProperties in cli/compose/types and cli/compose/convert of docker/cli.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

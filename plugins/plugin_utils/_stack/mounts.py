@@ -4,7 +4,7 @@
 
 """Translates the mounts of a Compose service for a stack (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

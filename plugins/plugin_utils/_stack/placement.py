@@ -4,7 +4,7 @@
 
 """Translates ``x-gpu`` for this fleet (pure): into constraints, class labels for nodes, and one service for each image.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@
 
 The rules are those of nat.ParsePortSpec of docker/go-connections. Docker checks the long form less than the short one: it reads an unknown mode as
 ingress and an unknown protocol as tcp. It also accepts numbers above 65535, and then the tasks of the service wait for ever.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

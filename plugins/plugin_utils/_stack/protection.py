@@ -4,7 +4,7 @@
 
 """Refuses keys of a service that protect something but that swarm does not support (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

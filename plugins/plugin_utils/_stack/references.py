@@ -6,7 +6,7 @@
 
 'docker stack deploy' removes services, creates networks, secrets and configs, and only then checks the services. An error there leaves a stack half
 deployed (RunDeploy in cli/command/stack, cli/compose/convert/service.go and volume.go of docker/cli).
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def external_names(document: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def is_key(name: str) -> bool:
-    """Whether a service or an entry of another section may have this key."""
+    """Return whether a service or an entry of another section may have this key."""
     return bool(_KEY.fullmatch(name))
 
 

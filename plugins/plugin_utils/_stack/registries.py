@@ -5,7 +5,7 @@
 """Registries with a login (pure): which images to look up, with which login, and the errors if a registry refuses.
 
 The first part of an image name is a registry if it has a dot or a port, or is localhost. Other images are on Docker Hub (distribution/reference).
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

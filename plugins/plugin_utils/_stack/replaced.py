@@ -4,7 +4,7 @@
 
 """Finds the services whose tasks a deployment replaces, because the file differs from the deployed one (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -46,5 +46,5 @@ def _definition(document: Mapping[str, Any], name: str) -> Any:
 
 
 def starts_first(specs: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether new tasks start before the old ones stop."""
+    """Return whether new tasks start before the old ones stop."""
     return any(spec["TaskTemplate"].get("ForceUpdate") and spec["UpdateConfig"]["Order"] == "start-first" for spec in specs)

@@ -4,7 +4,7 @@
 
 """Finds values of a stack that may be secret (pure), and masks them in messages of Docker.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def build_masker(document: Mapping[str, Any], files: Mapping[str, bytes], stack:
 
 
 def _is_host(text: str, shown: set[str]) -> bool:
-    """Whether the text is a service with its port."""
+    """Return whether the text is a service with its port."""
     name, _colon, port = text.partition(":")
     return name in shown and bool(_PORTS.fullmatch(port))
 

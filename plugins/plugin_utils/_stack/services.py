@@ -4,7 +4,7 @@
 
 """Translates one service of a Compose file into a service of a stack (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _refuse_unsupported(service: dict[str, Any], where: str) -> None:
 
 
 def _reserves(service: dict[str, Any]) -> bool:
-    """Whether the service requests GPUs by number, correctly or not."""
+    """Return whether the service requests GPUs by number, correctly or not."""
     section: Any = service.get("deploy")
     for key in ("resources", "reservations"):
         section = section.get(key) if isinstance(section, dict) else None

@@ -5,7 +5,7 @@
 """The values that keys of a stack file accept (pure). Equivalent values are converted, such as a number where Docker expects text.
 
 The rules are those of cli/compose/schema/data/config_schema_v3.9.json and cli/compose/loader of docker/cli. As in Compose, empty means no value.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Converts services of a stack file to specifications of Docker's API (pure). They have only the fields that swarm's scheduler reads or compares with
-other services.
+"""Converts services of a stack file to specifications of Docker's API (pure). The specifications have only the fields that swarm's scheduler reads or
+compares with other services.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

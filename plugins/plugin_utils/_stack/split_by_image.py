@@ -4,7 +4,7 @@
 
 """Splits a service into several, one for each image of its ``x-gpu.images`` (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def replicas_of_parts(service: Mapping[str, Any], nodes: Mapping[str, Sequence[N
 
 
 def _tasks_that_fit(service: Mapping[str, Any], node: Node) -> int:
-    """How many tasks of the service fit on the node now."""
+    """Return how many tasks of the service fit on the node now."""
     if not is_schedulable(node.record):
         return 0
     reserved = ((((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}).get("generic_resources")) or []

@@ -4,7 +4,7 @@
 
 """Writes a stack document as YAML: for its file, and without secrets for display (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

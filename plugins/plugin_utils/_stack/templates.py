@@ -4,7 +4,7 @@
 
 """Handles text that swarm would expand as Go templates (pure): environment, hostname, mounts, and the volumes of mounts.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 """Translates a Compose file into a stack file for a swarm (pure, except that ``read`` reads files beside it).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .placement import XGpu
 from .services import Context, translate_service
 from .variables import Variables, read_variables, replace_variables
 
-# Docker Engine 20.10 requires a version. Later releases use the newest version that they know. A limit of processes needs 3.9.
+# Docker Engine 20.10 requires a version. Later releases use the newest version that they know. A limit on the number of processes needs version 3.9.
 VERSION, VERSION_OF_PIDS = "3.8", "3.9"
 ENV = ".env"
 DEFAULT_KIND = "NVIDIA-GPU"

@@ -4,7 +4,7 @@
 
 """Refuses services that request GPUs by device nodes, CDI names or mounts instead of a number (pure). Swarm passes on none of these.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

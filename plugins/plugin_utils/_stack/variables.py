@@ -6,7 +6,7 @@
 
 https://docs.docker.com/reference/compose-file/interpolation/ and
 https://docs.docker.com/compose/how-tos/environment-variables/variable-interpolation/
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

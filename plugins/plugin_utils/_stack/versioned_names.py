@@ -6,7 +6,7 @@
 
 Docker cannot change a config or secret: it refuses new content under the same name. So each content gets its own name, as users do by hand with
 'name: settings-2'. A new name updates the services, and unused configs and secrets are removed after the deployment.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def _name_entry(section: str, key: str, entry: dict[str, Any], files: dict[str, 
 
 
 def _digest(section: str, salt: bytes, content: bytes) -> str:
-    """Return the digest for the name. Everyone who can read services sees it, so that of a secret is slow to compute, against guessing."""
+    """Return the digest for the name. Everyone who can read services sees this digest. So the digest of a secret is slow to compute, which makes it
+    hard to guess the secret."""
     if section == "secrets":
         return hashlib.scrypt(content, salt=salt, n=2**14, r=8, p=1, dklen=32).hex()[:DIGITS]
     return hashlib.sha256(salt + content).hexdigest()[:DIGITS]
