@@ -6,7 +6,7 @@
 
 All functions take and return bytes. None means that the file does not exist.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from . import json_text
 DEFAULT_RUNTIME = "default-runtime"
 RUNTIMES = "runtimes"
 RESOURCES = "node-generic-resources"
-# dockerd has a flag of this name, so it accepts this key, but ignores it.
+# dockerd has a flag of this name. So dockerd accepts this key, but ignores it.
 SINGULAR = "node-generic-resource"
 
 RUNTIME = "nvidia"
 RUNTIME_PATH = "nvidia-container-runtime"
 
-# dockerd reads these byte order marks (moby daemon/config, since 23.0). Without one it expects UTF-8.
+# dockerd reads these byte order marks (moby daemon/config, since 23.0). Without a byte order mark, dockerd expects UTF-8.
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
 class Want(NamedTuple):
     """The wanted content of daemon.json.
 
-    The policy owns all entries of ``kinds``, and the entries in ``written``, which this collection wrote before. ``runtime_path`` None leaves the
-    runtime unchanged. ``moved`` are the user's entries that were flags of dockerd before.
+    The policy owns all entries of ``kinds``. It also owns the entries in ``written``, because this collection wrote them before. If ``runtime_path``
+    is None, the runtime stays unchanged. ``moved`` are the user's entries that were flags of dockerd before.
     """
 
     resources: Sequence[str]
@@ -48,7 +48,7 @@ class Want(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """The new content, and a note about each change that the user should know."""
+    """The new content, and notes about changes for the user."""
 
     content: bytes | None
     notes: list[str]
@@ -68,7 +68,7 @@ class _File(NamedTuple):
 
 
 def parse(content: bytes | None, path: str) -> dict[str, Any]:
-    """Return the document as dockerd reads it. An empty file is an empty object."""
+    """Return the document that dockerd reads. An empty file is an empty object."""
     return decode_file(content, path).doc
 
 
@@ -114,7 +114,7 @@ def describe_type(value: Any) -> str:
 
 
 def _decode_checked(content: bytes | None, path: str) -> _File:
-    """Return the file. Raises ConfigError if this collection's keys cannot be set in it."""
+    """Return the file's text. Raises ConfigError if this collection's keys cannot be set in the file."""
     file = decode_file(content, path)
     if file.doc:
         box = json_text.scan(file.text)
@@ -132,7 +132,8 @@ def _decode_checked(content: bytes | None, path: str) -> _File:
 
 
 def _refuse_repeated_keys(box: json_text.Container, keys: Sequence[str], path: str, prefix: str, any_case: bool = False) -> None:
-    """Raise ConfigError if a key is repeated. ``any_case``: dockerd ignores the case of these keys, as of all keys below a runtime's name."""
+    """Raise ConfigError if a key is repeated. ``any_case``: dockerd ignores the case of these keys, and of all keys below
+    a runtime's name."""
     for key in keys:
         spellings = [item.key for item in box.items if item.key == key or (any_case and str(item.key).lower() == key.lower())]
         if len(spellings) > 1:
@@ -172,7 +173,7 @@ def _check_types(doc: Mapping[str, Any], path: str) -> None:
 
 
 def edit(content: bytes | None, path: str, want: Want) -> Edited:
-    """Return the file with this collection's keys as wanted. A second edit changes nothing."""
+    """Return the file with the wanted values of this collection's keys. A second edit changes nothing."""
     file = _decode_checked(content, path)
     notes: list[str] = []
     text = file.text if file.text.strip() else "{}\n"
@@ -286,7 +287,7 @@ def _check_resources(item: json_text.Item | None, path: str) -> None:
 def undo_edit(content: bytes | None, path: str, original: bytes | None, want: Want) -> bytes | None:
     """Return the file without the changes of ``edit(original, path, want)``, with the former values of its keys.
 
-    Changes that someone else made to these keys since stay. None: the file did not exist before and is not needed.
+    If someone else has changed these keys since, keep these changes. Return None if the file did not exist before and is not needed.
     """
     if content is None or content == edit(original, path, want).content:
         return original if content is not None else None
@@ -301,7 +302,7 @@ def undo_edit(content: bytes | None, path: str, original: bytes | None, want: Wa
 
 
 def _restore(text: str, key: str, former: _File) -> str:
-    """Return the text with the member's former bytes, or without it if it did not exist."""
+    """Return the text with the member's former bytes, or without the member if it did not exist."""
     box = json_text.scan(text)
     item = json_text.scan(former.text).find(key) if former.doc else None
     if item is None:
@@ -343,5 +344,5 @@ def _restore_resources(text: str, former: _File, want: Want) -> str:
     owned, formerly_owned = [entry for entry in item.value if entry in want.resources or entry in moved_here], _owned_entries(before, want)
     if [entry for entry in item.value if entry not in owned] == [entry for entry in before if entry not in formerly_owned]:
         return _restore(text, RESOURCES, former)
-    # If someone already restored an entry by hand, it must not be listed twice.
+    # If someone has already restored an entry by hand, do not list the entry twice.
     return replace_entries(text, item, owned, [entry for entry in formerly_owned if entry in owned or entry not in item.value])

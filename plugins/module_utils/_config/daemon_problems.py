@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds settings and flags that keep dockerd from starting or from being in a swarm (pure).
+"""Finds settings and flags that keep dockerd from starting or from joining a swarm (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FIREWALL_BACKEND = "firewall-backend"
 
 
 class Flag(NamedTuple):
-    """An option of dockerd's command line that daemon.json must not repeat."""
+    """An option of dockerd's command line that must not also be in daemon.json."""
 
     name: str
     value: str | None
@@ -46,7 +46,8 @@ def conflicting_flags(argv: Sequence[str]) -> list[Flag]:
 
 
 def _uses_nftables(doc: Mapping[str, Any], argv: Sequence[str]) -> bool:
-    """Return whether dockerd refuses a swarm because of nftables (moby daemon/config, IsSwarmCompatible). With iptables off, it creates no rules."""
+    """Return whether dockerd refuses a swarm because of nftables (moby daemon/config, IsSwarmCompatible). If iptables is off, dockerd creates no
+    rules."""
     words = {*argv, *("=".join(pair) for pair in zip(argv, argv[1:]))}
     features = doc.get("features")
     allowed_by_flags = {"--iptables=false", "--feature=swarm-nftables", "--feature=swarm-nftables=true"} & words
@@ -55,7 +56,7 @@ def _uses_nftables(doc: Mapping[str, Any], argv: Sequence[str]) -> bool:
 
 
 def find_problems(doc: Mapping[str, Any], path: str, argv: Sequence[str] = ()) -> list[str]:
-    """Return a sentence for each setting that keeps this daemon from starting or from being in a swarm."""
+    """Return a sentence for each setting that keeps this daemon from starting or from joining a swarm."""
     problems = []
     if doc.get("live-restore") is True:
         problems.append(

@@ -4,9 +4,9 @@
 
 """Sets and removes one engine label in daemon.json. Every other byte stays as it is.
 
-dockerd rereads ``labels`` at a reload. If the key is missing, the running labels stay; an empty list removes them. If one label has two values, the
-reload fails (moby opts/opts.go, daemon/reload.go).
-Private to this collection: no stability is promised to others.
+dockerd rereads ``labels`` at a reload. If the key is missing, dockerd keeps its present labels. An empty list removes them. If one label has two
+values, the reload fails (moby opts/opts.go, daemon/reload.go).
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from . import json_text
 from .daemon_json import decode_file, describe_type, replace_entries, set_at_path
 
 LABELS = "labels"
-# A reload resets these flags of dockerd, or fails because of them (moby daemon/reload.go). With --label, dockerd does not start if daemon.json has
-# labels too.
+# A reload resets the value of such a flag, or fails because of the flag (moby daemon/reload.go). With --label, dockerd does not start if
+# daemon.json has labels too.
 BLOCKING = ("--label", "--authorization-plugin", "--max-concurrent-downloads", "--max-concurrent-uploads", "--max-download-attempts")
 
 
@@ -30,7 +30,7 @@ def blocking_flags(flags: Sequence[str]) -> list[str]:
 
 
 def read_label(content: bytes | None, path: str, key: str) -> str | None:
-    """Return the value of a label in the file, None if it is missing."""
+    """Return the value of a label in the file; None if the label is missing."""
     entries = [entry for entry in _read_entries(content, path) if _has_key(entry, key)]
     return entries[-1].partition("=")[2] if entries else None
 
@@ -47,7 +47,7 @@ def set_label(content: bytes | None, path: str, key: str, label: str) -> bytes:
 
 
 def without_label(content: bytes | None, path: str, key: str) -> bytes | None:
-    """Return the file without this label. The list stays, even if it is empty, so that a reload removes the label from the running daemon."""
+    """Return the file without this label. Keep the list even if it is empty, so that a reload removes the label from the running daemon."""
     own_entries = [element for element in _read_entries(content, path) if _has_key(element, key)]
     if not own_entries:
         return content
@@ -56,7 +56,7 @@ def without_label(content: bytes | None, path: str, key: str) -> bytes | None:
 
 
 def undo_label(content: bytes | None, path: str, key: str, original: bytes | None) -> bytes | None:
-    """Return the file without this label. Also removes the list if it is empty and did not exist before."""
+    """Return the file without this label. Also remove the list if it is empty and did not exist before."""
     content = without_label(content, path, key)
     if content is None or _read_entries(content, path) or LABELS in decode_file(original, path).doc:
         return content

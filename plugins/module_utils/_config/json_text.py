@@ -6,7 +6,7 @@
 
 This file only finds the positions of members; ``json`` reads the values. All functions need text that ``json.loads`` accepts.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BLANK = re.compile(r"[ \t\r\n]*")
 
 
 class Item(NamedTuple):
-    """One member of an object, or one element of a list (then without a key)."""
+    """One member of an object, or one element of a list, which has no key."""
 
     key: str | None
     start: int
@@ -41,7 +41,7 @@ class Container(NamedTuple):
 
 
 class Style(NamedTuple):
-    """The layout of the document. ``indent`` None: everything is on one line."""
+    """The layout of the document. If ``indent`` is None, the document is on one line."""
 
     eol: str
     indent: str | None
@@ -49,22 +49,22 @@ class Style(NamedTuple):
     comma: str
 
     def render(self, value: Any, depth: int) -> str:
-        """Return the JSON of a value whose own line is indented ``depth`` times."""
+        """Return the JSON text of a value. The line of the value is indented ``depth`` times."""
         text = json.dumps(value, indent=self.indent, separators=(self.comma, self.colon), ensure_ascii=False)
         return text if self.indent is None else text.replace("\n", self.eol + self.indent * depth)
 
 
 class Place(NamedTuple):
-    """A container in its text, with the layout there."""
+    """A container in its text, and the layout at its place."""
 
     text: str
     box: Container
     style: Style
-    depth: int  # of the container's members
+    depth: int  # the depth of the container's members
 
     @property
     def tail(self) -> str:
-        """The blanks before the closing bracket, if its members have their own lines."""
+        """Return the blanks before the closing bracket, if the members have their own lines."""
         return self.style.eol + self.style.indent * (self.depth - 1) if self.style.indent is not None else ""
 
 
@@ -81,7 +81,7 @@ def scan(text: str, at: int = 0) -> Container:
         item_start, key = position, None
         if text[start] == "{":
             key, position = _DECODER.raw_decode(text, position)
-            position = _skip_blanks(text, _skip_blanks(text, position) + 1)  # over the colon
+            position = _skip_blanks(text, _skip_blanks(text, position) + 1)  # skip the colon
         value, end = _DECODER.raw_decode(text, position)
         items.append(Item(key, item_start, position, end, value))
         position = _skip_blanks(text, end)
@@ -106,7 +106,7 @@ def style_of(text: str, box: Container) -> Style:
 
 
 def style_within(text: str, box: Container, style: Style) -> Style:
-    """Return the style for an inner object. If it is on one line, it stays on one line."""
+    """Return the style for an inner object. An object on one line stays on one line."""
     if style.indent is None or not box.items or "\n" in text[box.open : box.items[0].start]:
         return style
     return style._replace(indent=None, comma=", ")

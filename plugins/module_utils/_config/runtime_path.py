@@ -4,8 +4,8 @@
 
 """Reads and replaces the program of the runtime nvidia in daemon.json. Every other byte stays as it is (pure).
 
-dockerd rereads ``runtimes`` at a reload. If the key is missing, the old value stays (moby daemon/reload.go).
-Private to this collection: no stability is promised to others.
+dockerd rereads ``runtimes`` at a reload. If the key is missing, dockerd keeps the old value (moby daemon/reload.go).
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .daemon_json import RUNTIME, RUNTIMES, decode_file, set_at_path
 
 
 def read_path(content: bytes | None, path: str) -> str | None:
-    """Return the path of the runtime's program, None if the file has none."""
+    """Return the path of the runtime's program; None if the file has no path."""
     runtimes = decode_file(content, path).doc.get(RUNTIMES)
     entry = runtimes.get(RUNTIME) if isinstance(runtimes, dict) else None
     program = entry.get("path") if isinstance(entry, dict) else None
@@ -24,7 +24,7 @@ def read_path(content: bytes | None, path: str) -> str | None:
 
 
 def set_path(content: bytes | None, path: str, program: str) -> bytes | None:
-    """Return the file with this program in place of the present one. A file without one stays as it is."""
+    """Return the file with this program instead of the present program. If the file names no program, return it unchanged."""
     current = read_path(content, path)
     if current is None or current == program:
         return content
@@ -33,6 +33,6 @@ def set_path(content: bytes | None, path: str, program: str) -> bytes | None:
 
 
 def with_former_path(content: bytes | None, path: str, name: str, former: str) -> bytes | None:
-    """Return the file with the former program, if the present one is called ``name``."""
+    """Return the file with the former program, if the present program is called ``name``."""
     current = read_path(content, path)
     return set_path(content, path, former) if current is not None and os.path.basename(current) == name else content

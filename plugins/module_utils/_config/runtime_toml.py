@@ -7,7 +7,7 @@
 ``nvidia-ctk config --set`` cannot do this: it splits a list at its commas and rewrites the whole file.
 All functions take and return bytes. None means that the file does not exist.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .._policy import generic_resources
 from . import toml_statements, toml_text
 from .toml_statements import unquote
 
-# A TOML parser: from text to a document.
+# A TOML parser: a function from a text to a document.
 Loads = Callable[[str], Dict[str, Any]]
 
 SWARM: tuple = ("swarm-resource",)
@@ -29,12 +29,13 @@ MODE: tuple = ("nvidia-container-runtime", "mode")
 DISABLE_REQUIRE: tuple = ("disable-require",)
 # The mode in the toolkit's own config.toml.
 DEFAULT_MODE = "auto"
-# Since this version, auto is a mode with CDI.
+# Since this version, the mode auto uses CDI.
 AUTO_IS_CDI = (1, 18)
 
 
 class Want(NamedTuple):
-    """The wanted content of config.toml. ``swarm_resource`` "" means no active line. ``mode`` None leaves the mode unchanged."""
+    """The wanted content of config.toml. If ``swarm_resource`` is "", the file gets no active line. If ``mode`` is None, the mode stays
+    unchanged."""
 
     swarm_resource: str
     mode: str | None = None
@@ -47,7 +48,7 @@ class Want(NamedTuple):
 
 
 class Edited(NamedTuple):
-    """The new content, and a note about each change that the user should know."""
+    """The new content, and notes about changes for the user."""
 
     content: bytes
     notes: list[str]
@@ -68,14 +69,14 @@ def toml_parser() -> Loads:
 
 
 def read_lines(content: bytes | None) -> dict[str, str | None]:
-    """Return ``{"swarm_resource": …, "mode": …}`` from the active lines; None for a missing line. Needs no parser."""
+    """Return ``{"swarm_resource": …, "mode": …}`` from the active lines; the value of a missing line is None. Needs no parser."""
     raw = raw_values(content)
     swarm, mode = (raw.get(name) for name in (SWARM, MODE))
     return {"swarm_resource": None if swarm is None else unquote(swarm), "mode": None if mode is None else unquote(mode)}
 
 
 def raw_values(content: bytes | None) -> dict[tuple[str, ...], str]:
-    """Return the raw values of all keys, also of inline tables, by the parts of their names. Needs no parser.
+    """Return {the parts of a name: the raw value} of all keys, including keys in inline tables. Needs no parser.
 
     NVIDIA's decoder also accepts a name in capitals if the documented spelling is missing (keysToTry in go-toml 1.9, marshal.go).
     """
@@ -89,7 +90,7 @@ def raw_values(content: bytes | None) -> dict[tuple[str, ...], str]:
 
 
 def values(content: bytes | None) -> dict[str, Any]:
-    """Return all values by their dotted names: a text, a bool, a tuple of texts, or None for any other type. Needs no parser."""
+    """Return {dotted name: value} of all keys. A value is a text, a bool, a tuple of texts, or None for any other type. Needs no parser."""
     return {".".join(name): _typed(raw) for name, raw in raw_values(content).items()}
 
 
@@ -114,7 +115,7 @@ def enforces_requirements(content: bytes | None, version: str | None) -> bool | 
 
 
 def is_as_wanted(content: bytes | None, want: Want) -> bool:
-    """Return whether the active lines are as wanted. Needs no parser."""
+    """Return whether the active lines have the wanted values. Needs no parser."""
     lines = read_lines(content)
     return lines["swarm_resource"] == (want.swarm_resource or None) and want.mode in (None, lines["mode"])
 
@@ -128,7 +129,7 @@ def _value(text: str, name: tuple[str, ...]) -> str | None:
 
 
 def edit(content: bytes | None, path: str, want: Want, loads: Loads | None = None) -> Edited:
-    """Return the file with this collection's keys as wanted. A second edit changes nothing."""
+    """Return the file with the wanted values of this collection's keys. A second edit changes nothing."""
     notes: list[str] = []
     loads = loads or toml_parser()
     original = _decode(content, path)
@@ -166,7 +167,7 @@ def _parse(text: str, path: str, loads: Loads) -> dict[str, Any]:
 
 
 def _check_capitals(doc: Mapping[str, Any], path: str) -> None:
-    """Refuse this collection's keys in capitals. NVIDIA's tools read such a key or table if there is none in lower case."""
+    """Refuse this collection's keys in capitals. NVIDIA's tools read such a key or table if the file has none in lower case."""
     tables = [(doc, SWARM[0]), (doc, MODE[0]), (doc.get(MODE[0]), MODE[1])]
     for table, name in tables:
         if isinstance(table, dict) and name.upper() in table:
@@ -201,7 +202,7 @@ def _set(text: str, name: tuple[str, ...], value: str | None) -> str:
 
 
 def _check_result(text: str, before: Mapping[str, Any], want: Want, path: str, loads: Loads) -> None:
-    """Check with a real parser that the wanted values are there and nothing else changed."""
+    """Check with a real parser that the text has the wanted values and that nothing else changed."""
     try:
         after = loads(text)
         is_right = all(_lookup(after, name) == value for name, value in want.values().items())
@@ -223,7 +224,7 @@ def _lookup(doc: Any, name: tuple[str, ...]) -> Any:
 
 
 def _without(doc: Mapping[str, Any], want: Want) -> dict[str, Any]:
-    """Return the document without this collection's keys, and without a table that is then empty."""
+    """Return the document without this collection's keys, and without tables that become empty."""
     copy = {key: dict(value) if isinstance(value, dict) else value for key, value in doc.items()}
     for name in want.values():
         table = copy if len(name) == 1 else copy.get(name[0], {})
@@ -240,8 +241,8 @@ def _without(doc: Mapping[str, Any], want: Want) -> dict[str, Any]:
 def undo_edit(content: bytes | None, path: str, original: bytes | None, want: Want, loads: Loads | None = None) -> bytes | None:
     """Return the file without the changes of ``edit(original, path, want)``, with the former values of its keys.
 
-    Changes that someone else made to these keys since stay. If someone edited the file, useless lines that ``edit`` removed do not come back: a
-    repeated line would make the file invalid.
+    If someone else has changed these keys since, keep these changes. If someone has edited the file, do not restore the useless lines that ``edit``
+    removed, because a repeated line would make the file invalid.
     """
     if content is None or original is None:
         return content
@@ -267,9 +268,10 @@ def _restore(text: str, name: tuple[str, ...], former: str) -> str:
 
 
 def _without_line(text: str, line: toml_text.Statement, name: tuple[str, ...], former: str) -> str:
-    """Return the text without the added line, and without its table if the table was added too and is empty now.
+    """Return the text without the added line. Also remove the line's table, if the table was added too and is empty now.
 
-    An upgrade of NVIDIA's package rewrites the file, and writes a key's commented default only if the key is not set. So the default is restored.
+    An upgrade of NVIDIA's package rewrites the file. It writes the commented default of a key only if the key is not set. So the default is restored
+    here.
     """
     default = toml_text.commented_default(former, name)
     if default and not toml_text.commented_default(text, name):

@@ -4,9 +4,9 @@
 
 """Finds the statements of a TOML text and their positions (pure).
 
-This is not a full parser. In each valid file it must find what NVIDIA's tools find (pelletier/go-toml 1.9). The guard reads config.toml with it
-before each container with a GPU starts. So it imports little: no typing, no json.
-Private to this collection: no stability is promised to others.
+This is not a full parser. In each valid file it must find the same statements as NVIDIA's tools (pelletier/go-toml 1.9). The guard reads
+config.toml with this code before each start of a container with a GPU. So this file imports neither typing nor json.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from __future__ import annotations
 import re
 from collections import namedtuple
 
-TYPE_CHECKING = False  # as in the guard
+TYPE_CHECKING = False  # typing is not imported: that would take a fifth of the guard's run time
 if TYPE_CHECKING:
     from typing import Iterator
 
-# Strings are matched whole, so that a bracket, a comment sign or a line break inside a string is ignored.
+# A string is matched as a whole, so that a bracket, a comment sign or a line break inside the string is ignored.
 _ATOM = re.compile(
     r'''
       (?P<string> """[^"\\]*(?:(?:\\[\s\S]|"(?!""))[^"\\]*)*"{3,5}
@@ -139,7 +139,7 @@ def strings_in(raw: str) -> list[str]:
 
 
 def unquote(raw: str) -> str:
-    """Return the text of a quoted string. Any other value is returned as it is."""
+    """Return the text of a quoted string. Any other value is returned unchanged."""
     for quotes in ('"""', "'''", '"', "'"):
         if raw.startswith(quotes) and len(raw) >= 2 * len(quotes) and raw.endswith(quotes):
             inside = raw[len(quotes) : -len(quotes)]

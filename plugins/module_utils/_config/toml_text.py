@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Edits one line of a TOML text. Comments, order and every other byte stay as they are.
+"""Edits one line of a TOML text. Comments, the order and every other byte stay unchanged.
 
 After an edit, the caller checks the result with a real parser.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def eol_of(text: str) -> str:
 
 
 def find(text: str, name: tuple[str, ...], kind: str = "key") -> list[Statement]:
-    """Return every statement with that full name."""
+    """Return every statement with this full name."""
     return [statement for statement in statements(text) if statement.kind == kind and statement.name == name]
 
 
 def remove_statement(text: str, statement: Statement) -> str:
-    """Return the text without the statement's lines. If the text had no newline at its end, it still has none."""
+    """Return the text without the statement's lines. If the text had no newline at its end, the result has none either."""
     before = text[: statement.start]
     if not text[statement.start : statement.end].endswith("\n"):
         before = before[:-2] if before.endswith("\r\n") else before[:-1]
@@ -34,7 +34,7 @@ def remove_statement(text: str, statement: Statement) -> str:
 
 
 def set_value(text: str, name: tuple[str, ...], raw: str) -> str:
-    """Return the text with ``name = raw``. A new key goes where a reader would expect it."""
+    """Return the text with ``name = raw``. A new key is inserted where a reader would expect it."""
     matches = find(text, name)
     if matches:
         return text[: matches[0].value_at] + raw + text[matches[0].value_end :]
@@ -54,14 +54,14 @@ def insert(text: str, name: tuple[str, ...], line: str) -> str:
 
 
 def commented_default(text: str, name: tuple[str, ...]) -> Statement | None:
-    """Return the commented-out line of the key, as programs write it for defaults; or None."""
+    """Return the commented-out line that a program wrote for the key's default; or None."""
     line = re.compile(rf"#[ \t]*{re.escape(name[-1])}[ \t]*=")
     comments = (comment for comment in statements(text) if comment.kind == "comment" and comment.table == name[:-1])
     return next((comment for comment in comments if line.match(text, comment.value_at)), None)
 
 
 def _anchor(text: str, name: tuple[str, ...]) -> Statement | None:
-    """Return the statement after which a new key goes: its commented default, else the last top-level key or the table's header. Or None."""
+    """Return the statement that precedes a new key: its commented default, or else the last top-level key or the table's header; or None."""
     table = name[:-1]
     candidates = [statement for statement in statements(text) if statement.table == table and statement.kind == ("table" if table else "key")]
     return commented_default(text, name) or (candidates[-1] if candidates else None)

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads the Docker API's list of containers (pure).
+"""Parses the Docker API's list of containers (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any, Container, Iterable, Mapping
 
 _TASK = "com.docker.swarm.task.id"
 _SERVICE = "com.docker.swarm.service.name"
-# Networks that every daemon has and that belong to no swarm.
+# The networks of every daemon. They belong to no swarm.
 _PREDEFINED = ("bridge", "host", "none")
 
 
 def not_drained(timeout_s: float) -> str:
-    """Return what to do about tasks that did not end during the drain."""
+    """Return the advice for tasks that did not end during the drain."""
     return (
         f"They did not end within {timeout_s:g} s after the node was drained: check their stop_grace_period, or give them more time"
         " (drain_timeout; provision_drain_timeout of the playbooks)"
@@ -26,15 +26,15 @@ def not_drained(timeout_s: float) -> str:
 
 
 def may_be_on_swarm_networks(listed: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether a container that is no task of swarm's has a network that not every daemon has."""
+    """Return whether a container that is no task has a network besides the networks of every daemon. That network may be swarm's."""
     return any(name not in _PREDEFINED for item in listed if not _labels(item).get(_TASK) for name in _networks(item))
 
 
 def records(listed: Iterable[Mapping[str, Any]], swarm_networks: Container[str], now: float) -> list[dict[str, Any]]:
     """Return a dict for each container of GET /containers/json. ``swarm_networks`` are the ids of networks of swarm's scope.
 
-    A daemon that leaves its swarm disconnects every container from these networks (moby DaemonLeavesCluster). So each dict
-    says whether a container that does not belong to swarm is on one.
+    A daemon that leaves its swarm disconnects every container from these networks (moby DaemonLeavesCluster). So each dict says whether a container
+    without a task is on such a network.
     """
     return [
         {

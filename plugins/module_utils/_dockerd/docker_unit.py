@@ -4,7 +4,7 @@
 
 """Inspects and starts dockerd's systemd unit, and finds out why a start failed.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from .._errors import GpuSwarmError
 from .._mask import mask
 from .flags import DROP_IN, ENVIRONMENT, UNIT
 
-# run(argv) runs a command and returns (rc, stdout, stderr); run(argv, limit_s) raises TimedOut after ``limit_s`` seconds.
+# run(argv) runs a command and returns (rc, stdout, stderr). run(argv, limit_s) raises TimedOut after ``limit_s`` seconds.
 Run = Callable[..., Tuple[int, str, str]]
 
 PROPERTIES = (
     "LoadState,ActiveState,SubState,Job,NRestarts,MainPID,ActiveEnterTimestampMonotonic,"
     "FragmentPath,DropInPaths,EnvironmentFiles,NeedDaemonReload"
 )
-# A unit with conflicting files, for example a drop-in that adds a second ExecStart, is still a unit.
+# The unit also exists if its files conflict, for example if a drop-in adds a second ExecStart.
 LOADED = ("loaded", "bad-setting", "error")
-# Files elsewhere belong to packages, or disappear at the next boot.
+# Files in other directories belong to packages, or disappear at the next boot.
 ADMINISTRATORS = "/etc/"
 DROP_INS = ADMINISTRATORS + "systemd/system/%s.d/*.conf"
 
@@ -40,18 +40,19 @@ class EngineError(GpuSwarmError):
 
 
 class Unit:
-    """A unit by its name. ``run(argv)`` runs a command and returns ``(rc, stdout, stderr)``; see ``Run``."""
+    """The unit of this name. ``run`` runs a command, see ``Run``."""
 
     def __init__(self, name: str, run: Run) -> None:
         self.name = name
         self._run = run
         self._acted_at: int | None = None
-        # How often systemd had restarted the unit by itself at the last command of this class. None: read it after the next successful start.
+        # How often systemd itself had restarted the unit before this class ran its last command. None: read the number after the next successful
+        # start.
         self._restarts: int | None = 0
         self._was_restarted = False
 
     def inspect(self) -> dict[str, Any]:
-        """Return what systemd reports about the unit now; {} if the unit is unknown or systemd does not run."""
+        """Return systemd's present report about the unit; {} if the unit is unknown or systemd does not run."""
         rc, out, dummy = self._run(["systemctl", "show", "--property", PROPERTIES, self.name])
         lines = [line.split("=", 1) for line in out.splitlines() if "=" in line]
         shown = dict(lines)
@@ -64,38 +65,40 @@ class Unit:
             "restarts": _number(shown.get("NRestarts")),
             "pid": _number(shown.get("MainPID")),
             "started_at": shown.get("ActiveEnterTimestampMonotonic"),
-            # From the process, because the files may have been edited since the start.
+            # The flags come from the process, because someone may have edited the files since the start.
             "flags": running_flags(_number(shown.get("MainPID"))),
             "files": unit_files(self.name, shown, [value for name, value in lines if name == "EnvironmentFiles"]),
             "needs_reload": shown.get("NeedDaemonReload") == "yes",
         }
 
     def restart(self, reload_units: bool, limit_s: float) -> None:
-        """Let systemd restart the daemon, and wait at most ``limit_s``: the unit itself may have no limit.
+        """Let systemd restart the daemon, and wait at most ``limit_s``, because the unit itself may have no limit.
 
         If the unit's files have changed and ``reload_units`` is true, systemd reloads them first.
         """
         before = self.inspect()
-        # Only before a restart: running containers can lose their GPUs after a daemon-reload (NVIDIA/nvidia-container-toolkit#48).
+        # Reload the units only before a restart: running containers can lose their GPUs after a daemon-reload (NVIDIA/nvidia-container-toolkit#48).
         if reload_units and before.get("needs_reload"):
             self._run(["systemctl", "daemon-reload"])
-        # A refused configuration can use up the unit's start limit, and then the old one could not start either. This also resets NRestarts.
+        # A refused configuration can use up the unit's start limit. Then dockerd could not start with the old configuration either. This call also
+        # resets NRestarts.
         self._restarts = 0 if self._clear_starts() else before.get("restarts", 0)
         self._was_restarted = True
         with contextlib.suppress(TimedOut):  # pending() reports what systemd is still doing
-            # systemd may have retried by itself, 0.1 s after a failed start. Then this restart joined that attempt, and NRestarts counts it.
+            # systemd itself may have retried 0.1 s after a failed start. Then this restart joined systemd's attempt, and NRestarts counts the
+            # attempt.
             if self._act(["systemctl", "restart", self.name], "did not start", limit_s, before.get("started_at")):
                 self._restarts = None
 
     def reset_start_limit(self) -> None:
-        """Reset the start limit once the daemon is as wanted, so that systemd can still restart it after a crash."""
+        """Reset the start limit after the daemon has the wanted settings, so that systemd can restart it after a crash."""
         if self._was_restarted:
             with contextlib.suppress(TimedOut):  # the daemon runs, so a failure here must not undo the change
                 self._clear_starts()
         self._was_restarted = False
 
     def _clear_starts(self) -> bool:
-        """Reset the count of starts for the start limit (unit_reset_failed in systemd's unit.c). Return whether that worked."""
+        """Reset the count of starts for the start limit (unit_reset_failed in systemd's unit.c). Return whether the command succeeded."""
         rc, dummy, dummy = self._run(["systemctl", "reset-failed", self.name])
         return bool(rc == 0)
 
@@ -105,24 +108,26 @@ class Unit:
         self._act(["systemctl", "kill", "--kill-who=main", "--signal=SIGHUP", self.name], "did not take SIGHUP")
 
     def _act(self, argv: Sequence[str], failed: str, limit_s: float = COMMAND_LIMIT_S, started_at: str | None = None) -> bool:
-        """Run a command of systemd. Return False if systemd may still be working on it. ``started_at`` is the time of the former
-        start, if the command starts the unit."""
+        """Run a command of systemd. Return False if systemd may still be working on it. If the command starts the unit,
+        ``started_at`` is the time of the former start."""
         self._acted_at = int(time.time())
         rc, out, err = self._run(argv, limit_s)
         if rc == 0:
             return True
         now = self.inspect()
-        # Leave a failed start to pending(): the journal says more. systemctl also fails if systemd itself restarts the unit meanwhile.
+        # If the start failed, pending() raises EngineError with the reason from the journal. systemctl also fails if systemd itself restarts the unit
+        # meanwhile.
         started = started_at is not None and now.get("started_at") != started_at
         if not (self.pending(now) or started):
             raise EngineError("%s %s: %s" % (self.name, failed, (err or out).strip()))
         return False
 
     def pending(self, now: Mapping[str, Any]) -> str | None:
-        """Return in words what systemd is still doing, or None. ``now`` is the result of inspect(). Raises EngineError once a start has failed.
+        """Return a sentence about systemd's unfinished work, or None. ``now`` is the result of inspect(). Raises EngineError after a start has
+        failed.
 
-        While a restart is pending the old process can still answer, and a failed unit that systemd tries again and
-        again seems to be starting for moments.
+        While a restart is pending, the old process can still answer. If systemd tries a failed unit again and again, the unit
+        seems to be starting for short moments.
         """
         if not now:
             return None
@@ -137,10 +142,10 @@ class Unit:
     def reason(self) -> str:
         """Return why dockerd did not start, from the journal; '' if that is unknown."""
         argv = ["journalctl", "--unit", self.name, "--output", "cat", "--no-pager"]
-        # Not with --since: then journalctl of Debian 12 (systemd 252) shows the first lines, and only the last one says why.
+        # Do not use --since: with it, journalctl of Debian 12 (systemd 252) shows the first lines, but only the last line names the reason.
         argv += ["--lines", "40"] if self._acted_at is None else ["--since", "@%d" % self._acted_at]
         try:
-            if self._acted_at is not None:  # systemd reports a failed start before its last lines are in the journal
+            if self._acted_at is not None:  # systemd reports a failed start before dockerd's last lines are in the journal
                 self._run(["journalctl", "--sync"])
             rc, out, dummy = self._run(argv)
         except TimedOut:  # report the failure without the reason
@@ -149,7 +154,7 @@ class Unit:
 
 
 def reason_from_journal(text: str) -> str:
-    """Return the line of the log that says why dockerd ended, or ''."""
+    """Return the line of the log with the reason why dockerd ended, or ''."""
     cause = re.compile(r"failed to (start|load|create)|unable to configure|unknown flag|invalid|conflict|fatal", re.I)
     lines = [line.strip() for line in text.splitlines() if cause.search(line)]
     # Ignore systemd's own lines: "docker.service: Failed with …", "Failed to start docker.service - Docker …".
@@ -173,9 +178,9 @@ def running_flags(pid: int) -> list[str]:
 
 
 def unit_files(unit: str, shown: Mapping[str, str], environment: Sequence[str]) -> list[tuple[str, str, bool]]:
-    """Return [(path, kind, whether it is the administrator's)] for the files that say how the unit is started, in systemd's order.
+    """Return [(path, kind, whether it belongs to the administrator)] for the files that decide how the unit is started, in systemd's order.
 
-    Drop-ins that were written after the last daemon-reload count too, because the next one loads them.
+    The list includes drop-ins that were written after the last daemon-reload, because the next daemon-reload loads them.
     """
     drop_ins = {os.path.basename(path): path for path in _paths(shown.get("DropInPaths", ""))}
     for path in glob.glob(DROP_INS % glob.escape(unit)):

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Docker daemon of this machine: reads its settings and containers, and restarts it.
+"""The Docker daemon of this machine. Reads the daemon's settings and containers, and restarts the daemon.
 
-Reads the Docker API over the local socket, and the unit's state from systemd. Private to this collection: no stability is promised to others.
+The data comes from the Docker API over the local socket, and from systemd. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from . import containers as container_list
 from . import local_images as image_list
 from .docker_unit import EngineError, Run, Unit
 
-# Takes the result of Engine.inspect and returns a difference from the wanted state, in words, or None.
+# A function that takes the result of Engine.inspect. It returns a sentence about a difference from the wanted state, or None.
 Healthy = Callable[[Mapping[str, Any]], Optional[str]]
 
 SBIN = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"))
@@ -34,12 +34,12 @@ REQUEST_TIMEOUT_S = 30
 POLL_S = 0.1
 _NOBODY_LISTENS = (FileNotFoundError, ConnectionRefusedError)
 _CONNECTION_CUT = (ConnectionResetError, BrokenPipeError)
-# Every answer of Podman's Docker API has this header, and no answer of Docker's has it.
+# Every answer of Podman's Docker API has this header. Docker's answers do not.
 PODMAN_HEADER = "Libpod-API-Version"
-# dockerd's default directory, and the file in it that says which swarm it belongs to.
+# dockerd's default directory, and the file in it that names the node's swarm.
 ROOT_DIR = "/var/lib/docker"
 MEMBERSHIP = os.path.join("swarm", "docker-state.json")
-# Answers once the container has stopped.
+# The daemon answers this request when the container has stopped.
 WAIT_UNTIL_STOPPED = "/containers/%s/wait?condition=not-running"
 # A worker lists only the networks that it uses.
 SWARM_NETWORKS = "/networks?filters=%s" % urllib.parse.quote(json.dumps({"scope": ["swarm"]}))
@@ -50,10 +50,10 @@ class NoSuchObject(EngineError):
 
 
 class Unavailable(EngineError):
-    """The daemon cannot do this now, or not in time."""
+    """The daemon cannot do this now, or cannot finish in time."""
 
 
-# Errors by the status of the answer. Every other status is an EngineError.
+# The errors for some statuses of an answer. Every other status becomes an EngineError.
 _FAILURES = {404: NoSuchObject, 503: Unavailable}
 
 
@@ -78,7 +78,7 @@ class Engine:
         return answer and answer.data
 
     def post(self, path: str, body: Mapping[str, Any] | None = None, timeout: float | None = None) -> Any:
-        """Return the answer of ``POST path``, None if it is empty. Raises EngineError also if no daemon listens."""
+        """Return the answer of ``POST path``, None if it is empty. Also raises EngineError if no daemon listens."""
         try:
             return self._call("POST", path, body, timeout).data
         except api.Unanswered as problem:
@@ -93,7 +93,7 @@ class Engine:
             except api.Unanswered as problem:
                 if isinstance(problem.cause, _NOBODY_LISTENS):
                     return None
-            # If systemd cannot start the unit, it cuts connections that wait at the socket, and refuses the next one.
+            # If systemd cannot start the unit, it closes the connections that wait at the socket, and refuses the next connection.
         raise self._no_answer("GET %s" % path, "the connection was cut")
 
     def _no_answer(self, call: str, problem: object) -> EngineError:
@@ -103,7 +103,7 @@ class Engine:
         )
 
     def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None, timeout: float | None = None) -> Answer:
-        """Return the answer. Raises Unanswered if nothing listens or the connection was cut, and EngineError for every other failure."""
+        """Return the answer. Raises Unanswered if nothing listens or the connection was closed, and EngineError for every other failure."""
         call, timeout = "%s %s" % (method, path), timeout or REQUEST_TIMEOUT_S
         try:
             answer = self._client.call(method, path, body, timeout=timeout)
@@ -137,18 +137,18 @@ class Engine:
         return self._no_answer(call, problem.words)
 
     def swarm(self) -> dict[str, Any]:
-        """Return only the node's own view of its swarm membership. Faster than inspect()."""
+        """Return the node's own view of its swarm membership. This is faster than inspect()."""
         info = self.get("/info")
         return unknown_swarm() if info is None else swarm_of(info)
 
     def inspect(self, unit: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
         """Return everything that a run needs to know about this daemon; None if Docker is not installed.
 
-        ``unit`` is the result of Unit.inspect, if the caller has it. Raises GpuSwarmError for podman, snap and rootless Docker, which cannot be
-        nodes of a GPU swarm.
+        ``unit`` is the result of Unit.inspect, if the caller has it. Raises GpuSwarmError for podman, snap and rootless Docker, because they cannot
+        be nodes of a GPU swarm.
         """
         unit = self._service.inspect() if unit is None else unit
-        # /version is not read, because dockerd runs two programs to answer it, which doubles the time.
+        # Do not read /version: dockerd runs two programs to answer the request, which doubles the time.
         answer = self._answer("/info")
         if answer is None:
             return self._not_running(unit)
@@ -213,7 +213,7 @@ class Engine:
         return listed
 
     def images(self) -> list[dict[str, Any]]:
-        """Return the images that a test can use, the best first; [] if the daemon does not answer."""
+        """Return the images that a test can use, with the best first; [] if the daemon does not answer."""
         with contextlib.suppress(EngineError):
             return image_list.candidates(self._list("/images/json"))
         return []
@@ -226,7 +226,8 @@ class Engine:
         return None
 
     def await_drain(self, timeout_s: float) -> None:
-        """Wait, without polling, until no task of swarm runs, at most ``timeout_s``. If a task still runs then, the transaction refuses."""
+        """Wait without polling until no task of swarm runs, at most ``timeout_s``. If a task still runs afterwards, the transaction refuses the
+        change."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             pause = POLL_S
@@ -235,7 +236,7 @@ class Engine:
                 if not task_containers:
                     return
                 self.post(WAIT_UNTIL_STOPPED % task_containers[0], timeout=max(POLL_S, deadline - time.monotonic()))
-                pause = POLL_S / 10  # the daemon may list the container a little longer
+                pause = POLL_S / 10  # the daemon may list a stopped container for another moment
             time.sleep(pause)
 
     # -- acting ------------------------------------------------------------------------------------------------
@@ -276,7 +277,7 @@ class Engine:
             time.sleep(POLL_S)
 
     def _problem(self, healthy: Healthy) -> tuple[str | None, dict[str, Any] | None]:
-        """Return a difference from the wanted state, in words, or None, and the view of the daemon."""
+        """Return a sentence about a difference from the wanted state, or None, and the result of inspect()."""
         unit = self._service.inspect()
         pending = self._service.pending(unit)
         if pending:
@@ -290,7 +291,7 @@ class Engine:
         return healthy(view), view
 
     def reason(self) -> str:
-        """Return dockerd's own reason why it did not start."""
+        """Return the reason in dockerd's log why dockerd did not start."""
         return self._service.reason()
 
 
@@ -298,7 +299,7 @@ class Engine:
 
 
 def flavour_of(info: Mapping[str, Any]) -> str:
-    """Return docker, snap or rootless, from the answer of /info."""
+    """Return ``docker``, ``snap`` or ``rootless``, from the answer of /info."""
     if "name=rootless" in (info.get("SecurityOptions") or []):
         return "rootless"
     if str(info.get("DockerRootDir", "")).startswith("/var/snap/"):
@@ -326,7 +327,7 @@ def swarm_of(info: Mapping[str, Any]) -> dict[str, Any]:
     swarm = info.get("Swarm") or {}
     return {
         "state": swarm.get("LocalNodeState") or "inactive",
-        "id": (swarm.get("Cluster") or {}).get("ID") or None,  # only managers know it
+        "id": (swarm.get("Cluster") or {}).get("ID") or None,  # only managers know this value
         "node_id": swarm.get("NodeID") or None,
         "addr": swarm.get("NodeAddr") or None,
         "control_available": bool(swarm.get("ControlAvailable")),
@@ -343,21 +344,21 @@ def _runtime(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unknown_swarm() -> dict[str, Any]:
-    """Return the membership of a node that does not answer. It may be a member, even a manager, that is down."""
+    """Return the membership of a node that does not answer. The node may be a worker or even a manager of a swarm."""
     return dict(swarm_of({}), state="unknown")
 
 
 def swarm_without_engine(root_dir: str = ROOT_DIR) -> dict[str, Any]:
-    """Return the membership of a node without a running Docker. Unknown if an engine that is off or removed left its membership on disk."""
+    """Return the membership of a node without a running Docker. It is unknown if a stopped or removed engine has left its membership on disk."""
     return unknown_swarm() if os.path.exists(os.path.join(root_dir, MEMBERSHIP)) else swarm_of({})
 
 
 def half_joined(state: str, root_dir: str | None) -> bool:
-    """Return whether a join never succeeded: no Raft state and no certificate of an earlier membership.
+    """Return whether a join never succeeded: the node has no Raft state and no certificate of an earlier membership.
 
-    state.json and docker-state.json prove nothing: dockerd writes both as soon as it tries to join.
-    Only then may ``docker swarm leave --force`` be used without consent; in every other case the node may have the
-    swarm's state or only have an expired certificate (moby#29242).
+    state.json and docker-state.json prove nothing: dockerd writes both as soon as it tries to join. ``docker swarm leave --force`` may be used
+    without consent only if a join never succeeded. In every other case the node may have the swarm's state, or may only have an expired certificate
+    (moby#29242).
     """
     if state != "error" or not root_dir:
         return False

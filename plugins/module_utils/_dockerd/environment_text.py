@@ -4,8 +4,8 @@
 
 """Reads the files in a unit's ``EnvironmentFile=`` as systemd does, and keeps the place of each character (pure).
 
-Their syntax differs from that of units (src/basic/env-file.c): a comment that ends in a backslash continues on the next line, but only before
-systemd 254; a byte order mark makes the first name invalid. Private to this collection: no stability is promised to others.
+Their syntax differs from the syntax of units (src/basic/env-file.c). Before systemd 254, a comment that ends in a backslash continues on the next
+line. A byte order mark makes the first name invalid. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LONG_COMMENT = re.compile(r"[#;](?:[^\\\n\r]|\\[\s\S])*\\?")
 _AMBIGUOUS = re.compile(r"^[ \t]*[#;].*\\\r?$", re.MULTILINE)
 _KEY = re.compile(r"[^=\n\r]*")
 _ENDS = "\n\r"
-# Before these characters, a backslash between double quotes is dropped.
+# Between double quotes, systemd drops a backslash before these characters.
 _ESCAPED = "\"\\`$"
 
 
@@ -58,7 +58,7 @@ def _variable(text: str, name: str, position: int) -> tuple[Variable, int]:
 
 
 def _value(text: str, position: int) -> tuple[Value, int]:
-    """Return the value and its end. Quotes count only before the first other character; blanks at the end are no part of the value."""
+    """Return the value and its end. A quote has a meaning only before the first other character. Blanks at the end are no part of the value."""
     characters: list[tuple[int, int, str]] = []
     length, may_open = 0, True
     while position < len(text) and text[position] not in _ENDS:

@@ -6,7 +6,7 @@
 
 dockerd refuses to start if an option is both a flag and in daemon.json. Guides put such flags into a drop-in that
 replaces the whole ExecStart, or into a variable that ExecStart expands.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .._config.daemon_json import RUNTIME, RUNTIME_PATH
 from .._errors import ConfigError
 from . import environment_text, unit_text
 
-# As in the units of the packages. unix:///run/docker.sock is the same socket, but no default: a dockerd that opened it
-# itself has unlinked the socket of docker.socket, and after a restart with fd:// nobody would reach dockerd.
+# The values in the units of the packages. unix:///run/docker.sock is the same socket, but not a default: if dockerd itself opened this socket, it has
+# unlinked the socket of docker.socket. After a restart with fd://, nobody could reach dockerd.
 _DEFAULTS = (("-H", "fd://"), ("--host", "fd://"), ("--containerd", "/run/containerd/containerd.sock"))
 _HOST = ("-H", "--host")
-# A misprint in a guide that is often copied. dockerd knows no such protocol.
+# A typing error in a guide that people often copy. dockerd knows no such protocol.
 _MISPRINT, _CORRECTED = "fdd://", "fd://"
 _RESOURCES = ("--node-generic-resource", "--node-generic-resources")
 _DEFAULT_RUNTIME = "--default-runtime"
@@ -45,7 +45,7 @@ class UnitFile(NamedTuple):
     kind: str
     content: bytes | None
     editable: bool
-    comments_continue: bool = False  # in an environment file, see environment_text
+    comments_continue: bool = False  # only for an environment file, see environment_text
 
 
 class Flag(NamedTuple):
@@ -67,8 +67,8 @@ class Flag(NamedTuple):
 class RemovedFlags(NamedTuple):
     """The new files ({path: new bytes, or None to remove the file}), and the flags that were removed from them.
 
-    ``words``: {path: [{"variable": name, or None for ExecStart, "words": […]}]}, to restore them later. ``resources``:
-    entries for node-generic-resources. ``command``: the command that systemd starts then. ``notes``: sentences.
+    ``words``: {path: [{"variable": name, or None for ExecStart, "words": […]}]}, to restore the flags later. ``resources``:
+    entries for node-generic-resources. ``command``: the command that systemd starts with the new files. ``notes``: sentences for the user.
     """
 
     files: dict
@@ -119,7 +119,7 @@ def started_with(files: Sequence[UnitFile], contents: Mapping[str, bytes | None]
 
 
 def restore(content: bytes | None, kind: str, removed: Iterable[Mapping[str, Any]]) -> tuple[bytes, list[str]]:
-    """Put removed words back. Return the file, and the words that no longer have a place in it."""
+    """Put removed words back. Return the file, and the words that have no place in the file any more."""
     text, unplaced = (content or b"").decode("utf-8", "replace"), []
     for part in removed:
         lines = _lines(text, UnitFile("", kind, None, True))
@@ -135,7 +135,7 @@ def restore(content: bytes | None, kind: str, removed: Iterable[Mapping[str, Any
 
 
 def command(files: Sequence[UnitFile], texts: Mapping[str, str]) -> list[str]:
-    """Return the program and the words that systemd would start if the files had these texts, with variables expanded."""
+    """Return the program and the arguments that systemd would start if the files had these texts. Variables are expanded."""
     argv, variables = unit_command(files, texts)
     for file in files:
         if file.kind == ENVIRONMENT and file.path in texts:  # systemd reads these last, when it starts dockerd
@@ -156,12 +156,12 @@ def unit_command(files: Sequence[UnitFile], texts: Mapping[str, str]) -> tuple[l
             elif line.clears_variables:
                 variables.clear()
             else:
-                argv = [word.text for word in line.words]  # an empty ExecStart clears the former one
+                argv = [word.text for word in line.words]  # an empty ExecStart clears the former commands
     return argv, variables
 
 
 def program_words(argv: Sequence[str]) -> list[str]:
-    """Return the program's name and arguments, without systemd's own prefixes."""
+    """Return the program and its arguments, without systemd's own prefixes."""
     if not argv:
         return []
     prefix = _prefix(argv[0])
@@ -177,21 +177,21 @@ def used_variables(argv: Sequence[str]) -> list[str]:
 
 
 def command_file(files: Sequence[UnitFile], texts: Mapping[str, str]) -> str:
-    """Return the file whose ExecStart is in effect, or else the unit itself."""
+    """Return the file with the ExecStart that systemd uses, or else the unit itself."""
     units = [file for file in files if file.path in texts and file.kind != ENVIRONMENT]
     paths = [file.path for file in units if any(line.is_command for line in _lines(texts[file.path], file))]
     return (paths or [files[0].path])[-1]
 
 
 def variable_file(files: Sequence[UnitFile], texts: Mapping[str, str], name: str) -> str:
-    """Return the file whose Environment sets this variable, or else the file whose ExecStart is in effect."""
+    """Return the file that sets this variable in Environment, or else the file with the ExecStart that systemd uses."""
     units = [file for file in files if file.path in texts and file.kind != ENVIRONMENT]
     paths = [file.path for file in units if any(line.variable_name == name for line in _lines(texts[file.path], file))]
     return paths[-1] if paths else command_file(files, texts)
 
 
 def flags(words: Sequence[unit_text.Word]) -> list[Flag]:
-    """Return the options in a command line, whether the value is in the same word or in the next."""
+    """Return the options in a command line. The value of an option may be in the same word or in the next word."""
     options, position = [], 0
     while position < len(words):
         name, equals, value = words[position].text.partition("=")
@@ -215,7 +215,7 @@ def resources_in(removed: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def adds_runtime(argv: Sequence[str]) -> bool:
-    """Return whether a runtime named nvidia is added, with any program."""
+    """Return whether these flags add a runtime named nvidia. Its program does not matter."""
     return any(flag.name == _ADD_RUNTIME and (flag.value or "").startswith(RUNTIME + "=") for flag in flags_of(argv))
 
 
@@ -277,7 +277,8 @@ def decode(file: UnitFile) -> str:
 
 
 def _expand(word: str, variables: Mapping[str, unit_text.Value]) -> list[str]:
-    """Return the words that a word of ExecStart becomes. An unset variable within a word stays, because systemd's own environment may set it."""
+    """Return the words that a word of ExecStart becomes. An unset variable within a word is not expanded, because systemd's own environment may set
+    it."""
     whole = _VARIABLE.match(word)
     if whole:
         name = whole.group(1)
@@ -294,7 +295,7 @@ def _expand(word: str, variables: Mapping[str, unit_text.Value]) -> list[str]:
 
 
 def _without_misprint(text: str, file: UnitFile, notes: list[str]) -> str:
-    """Return the text without the misprint that keeps dockerd from starting."""
+    """Return the text without the typing error that keeps dockerd from starting."""
     for line in reversed(_lines(text, file)):
         for flag in reversed(flags(line.words)):
             if flag.name in _HOST and flag.value == _MISPRINT:
@@ -306,7 +307,7 @@ def _without_misprint(text: str, file: UnitFile, notes: list[str]) -> str:
 
 
 def _names_of_variables(files: Sequence[UnitFile], texts: Mapping[str, str]) -> set[str]:
-    """Return the names of variables in any ExecStart, even if another file overrides that ExecStart now."""
+    """Return the names of variables in every ExecStart, even if another file overrides the ExecStart now."""
     units = [file for file in files if file.path in texts and file.kind != ENVIRONMENT]
     lines = [line for file in units for line in _lines(texts[file.path], file) if not line.variable]
     matches = [_VARIABLE.match(word.text) for line in lines for word in line.words]
@@ -314,7 +315,7 @@ def _names_of_variables(files: Sequence[UnitFile], texts: Mapping[str, str]) -> 
 
 
 def _without_managed(text: str, file: UnitFile, used: Container[str]) -> tuple[str, list[tuple[str | None, list[Flag]]]]:
-    """Return the text without managed flags, and [(variable or None, removed flags)]."""
+    """Return the text without this collection's flags, and [(variable or None, removed flags)]."""
     removed: list[tuple[str | None, list[Flag]]] = []
     for line in reversed(_lines(text, file)):
         if line.variable and line.variable.name not in used:
@@ -333,7 +334,7 @@ def _is_opaque(text: str, flag: Flag) -> bool:
 
 
 def _is_redundant(file: UnitFile, files: Sequence[UnitFile], edited: Mapping[str, str]) -> bool:
-    """Return whether dockerd would start the same without this drop-in."""
+    """Return whether dockerd would start with the same command without this drop-in."""
     settings = unit_text.settings(edited[file.path])
     if any((setting.section, setting.name) != (_SERVICE, _EXEC) for setting in settings):
         return False
@@ -343,7 +344,7 @@ def _is_redundant(file: UnitFile, files: Sequence[UnitFile], edited: Mapping[str
 
 
 def _effective_command(argv: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the program and its options without those that are defaults."""
+    """Return the program and its options, without options that are defaults."""
     options = [(flag.name, flag.value) for flag in flags_of(argv[1:])]
     return _program(argv) if argv else "", sorted(str(option) for option in options if option not in _DEFAULTS)
 

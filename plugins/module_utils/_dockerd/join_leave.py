@@ -4,7 +4,7 @@
 
 """Creates, joins and leaves a swarm over the API of this machine's daemon (POST /swarm/init, /swarm/join, /swarm/leave).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from .docker_unit import EngineError
 from .engine import Engine, Unavailable
 
 POLL_S = 0.2
-# After 20 s, dockerd answers with status 503 and these words, and continues in the background (moby, daemon/cluster: swarmConnectTimeout,
+# After 20 s, dockerd answers with status 503 and these words. It continues in the background (moby, daemon/cluster: swarmConnectTimeout,
 # errSwarmJoinTimeoutReached). A node that is already in a swarm gets the same status.
 REQUEST_S = 60
 STILL_JOINING = "Timeout was reached"
-# States that a failed join can leave (moby, daemon/cluster: LocalNodeState).
+# The states in which a failed join can leave a node (moby, daemon/cluster: LocalNodeState).
 UNFINISHED = ("error", "pending")
 
 Swarm = Mapping[str, Any]
 
 
 def initialise(engine: Engine, request: Mapping[str, Any], timeout_s: float) -> Swarm:
-    """Create a swarm and wait until this node runs it. Raises EngineError."""
+    """Create a swarm and wait until this node is its manager. Raises EngineError."""
     _begin(engine, "/swarm/init", request)
     return await_member(engine, True, timeout_s)
 
 
 def join(engine: Engine, request: Mapping[str, Any], manager: bool, timeout_s: float) -> Swarm:
-    """Join, and wait until this node is a working ``manager`` or worker. Otherwise undo the membership.
+    """Join, and wait until this node is a working ``manager`` or worker. If the node does not work in time, undo the membership.
 
-    Raises EngineError; its ``swarm`` is the membership that the node then has.
+    Raises EngineError. ``swarm`` in its details is the node's membership after the failure.
     """
     try:
         _begin(engine, "/swarm/join", request)
@@ -47,7 +47,7 @@ def join(engine: Engine, request: Mapping[str, Any], manager: bool, timeout_s: f
 
 
 def leave(engine: Engine, force: bool) -> Swarm:
-    """Leave the swarm. A worker leaves without force, because then dockerd refuses if the node is a manager."""
+    """Leave the swarm. A worker leaves without force, because without force dockerd refuses if the node is a manager."""
     engine.post("/swarm/leave?force=%s" % ("true" if force else "false"), timeout=REQUEST_S)
     return engine.swarm()
 
@@ -61,7 +61,7 @@ def _begin(engine: Engine, path: str, request: Mapping[str, Any]) -> None:
 
 
 def await_member(engine: Engine, manager: bool, timeout_s: float) -> Swarm:
-    """Return this node's membership once it works. Raises EngineError after ``timeout_s`` seconds."""
+    """Wait until this node's membership works, and return it. Raises EngineError after ``timeout_s`` seconds."""
     deadline = time.monotonic() + timeout_s
     while True:
         swarm = _membership(engine)
@@ -77,7 +77,7 @@ def await_member(engine: Engine, manager: bool, timeout_s: float) -> Swarm:
 
 
 def _membership(engine: Engine) -> Swarm:
-    """Return the membership. If the daemon does not answer in time, its error is the reason."""
+    """Return the membership. If the daemon does not answer in time, use its error as the reason."""
     try:
         return engine.swarm()
     except EngineError as problem:
@@ -85,10 +85,10 @@ def _membership(engine: Engine) -> Swarm:
 
 
 def _undo_join(engine: Engine) -> Swarm:
-    """Undo a failed join and return the membership then. The node was in no swarm before."""
+    """Undo a failed join, and return the membership afterwards. The node was in no swarm before the join."""
     swarm = _membership(engine)
     if swarm["state"] not in UNFINISHED:
         return swarm
-    with contextlib.suppress(EngineError):  # the next run finds the rest of the membership and leaves that swarm
+    with contextlib.suppress(EngineError):  # the next run finds the unfinished membership and leaves the swarm
         return leave(engine, True)
     return _membership(engine)

@@ -4,8 +4,8 @@
 
 """Checks that systemd has read the files of dockerd's unit as this collection reads them.
 
-``systemctl show`` loses quotes, so this queries the bus, which returns the words one by one. Private to this collection: no stability is promised to
-others.
+``systemctl show`` loses quotes. So this code queries the bus, which returns the words one by one.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SPECIFIER = re.compile(r"%(.)", re.DOTALL)
 
 
 class Loaded(NamedTuple):
-    """The words of ExecStart with variables unexpanded, and the variables of Environment."""
+    """The words of ExecStart before variables are expanded, and the variables of Environment."""
 
     argv: Sequence[str]
     environment: Mapping[str, str]
@@ -39,7 +39,7 @@ def read(listed: Iterable[tuple[str, str, bool]], run: Run) -> list[UnitFile]:
 
 
 def mark_comment_syntax(files: Sequence[UnitFile], run: Run) -> list[UnitFile]:
-    """Return the files. If needed, mark environment files with how the node's systemd reads comments in them."""
+    """Return the files. If needed, mark in environment files how the node's systemd reads comments."""
     texts = {file.path: decode(file) for file in files if file.kind == ENVIRONMENT and file.content is not None}
     if not any(map(environment_text.depends_on_release, texts.values())):
         return list(files)
@@ -49,8 +49,7 @@ def mark_comment_syntax(files: Sequence[UnitFile], run: Run) -> list[UnitFile]:
 
 
 def find_misread(files: Sequence[UnitFile], engine: Mapping[str, Any], run: Run) -> str | None:
-    """Return a sentence if systemd has read the files differently, or None. systemd is only queried if an administrator has written one of
-    the files."""
+    """Return a sentence if systemd has read the files differently, or None. Query systemd only if an administrator has written one of the files."""
     if engine["needs_reload"] or not any(file.editable and file.kind != ENVIRONMENT for file in files):
         return None
     loaded = _loaded(engine["unit"], run)
@@ -65,8 +64,8 @@ def find_misread(files: Sequence[UnitFile], engine: Mapping[str, Any], run: Run)
 
 
 def find_difference(files: Sequence[UnitFile], loaded: Loaded) -> tuple[str, str] | None:
-    """Return the file and the setting that systemd has read differently, or None. Only variables in ExecStart count: systemd ignores other
-    variables with an invalid specifier, such as %40 in a proxy's URL, and starts dockerd anyway."""
+    """Return the file and the setting that systemd has read differently, or None. Compare only variables in ExecStart. If another variable has an
+    invalid specifier, such as %40 in a proxy's URL, systemd ignores the variable and starts dockerd anyway."""
     texts = {file.path: decode(file) for file in files if file.content is not None}
     argv, variables = unit_command(files, texts)
     words = program_words(argv)
@@ -80,14 +79,14 @@ def find_difference(files: Sequence[UnitFile], loaded: Loaded) -> tuple[str, str
 
 
 def _is_same(word: str, loaded: str) -> bool:
-    """Return whether systemd may have read ``word`` as ``loaded``. A specifier can become any text."""
+    """Return whether systemd may have read ``word`` as ``loaded``. systemd can replace a specifier by any text."""
     parts = _SPECIFIER.split(word)
     pattern = "".join(("%" if part == "%" else ".*") if number % 2 else re.escape(part) for number, part in enumerate(parts))
     return re.compile(pattern, re.DOTALL).fullmatch(loaded) is not None
 
 
 def _loaded(unit: str | None, run: Run) -> Loaded | None:
-    """Return the loaded unit. None if busctl does not know --json, or if the unit does not have exactly one command."""
+    """Return the loaded unit. None if busctl does not know --json, or if the unit has no command or several commands."""
     if not unit:
         return None
     path = "/org/freedesktop/systemd1/unit/" + re.sub(r"[^A-Za-z0-9]|^[0-9]", lambda match: "_%02x" % ord(match.group()), unit)
@@ -101,7 +100,7 @@ def _loaded(unit: str | None, run: Run) -> Loaded | None:
 
 
 def _are_older(files: Sequence[UnitFile], run: Run) -> bool:
-    """Return whether systemd has loaded the units since their last change. Environment files do not count: systemd reads them at each start."""
+    """Return whether systemd has loaded the units since their last change. Ignore environment files, because systemd reads them at each start."""
     read_at = _of_systemd(run, "UnitsLoadTimestamp", "--timestamp=unix")
     if not re.fullmatch(r"@[0-9]+", read_at):
         return False
@@ -111,6 +110,6 @@ def _are_older(files: Sequence[UnitFile], run: Run) -> bool:
 
 
 def _of_systemd(run: Run, name: str, *options: str) -> str:
-    """Return one of systemd's own properties; "" if it does not know an option, such as --timestamp before 247."""
+    """Return one of systemd's own properties; "" if systemctl does not know an option, such as --timestamp before 247."""
     rc, out, dummy = run(["systemctl", "show", *options, "--property", name])
     return dict(line.partition("=")[::2] for line in out.splitlines()).get(name, "") if rc == 0 else ""

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Chooses images for a test on a node, and reads which driver an image requires (pure).
+"""Chooses images for a test on a node, and reads the driver that an image requires (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ REQUIRE, REQUIRED = "NVIDIA_REQUIRE_", ("NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION"
 
 
 def candidates(listed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the suitable images of ``GET /images/json``, the best first: CUDA images before others, the newest first.
+    """Return the suitable images of ``GET /images/json``, with the best first: CUDA images before others, new images before old ones.
 
-    Each as ``{id, name, cuda}``. Images without a name are ignored, because they may be removed soon.
+    Each image is ``{id, name, cuda}``. Images without a name are ignored, because they may be removed soon.
     """
     ranked = []
     for record in listed:
@@ -39,6 +39,6 @@ def candidates(listed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def required(environment: Iterable[str]) -> dict[str, str]:
-    """Return the variables of an image that NVIDIA's toolkit reads to decide whether it may start."""
+    """Return the variables of an image that NVIDIA's toolkit reads to decide whether the container may start."""
     pairs = [entry.partition("=") for entry in environment]
     return {name: value for name, dummy_sign, value in pairs if name.startswith(REQUIRE) or name in REQUIRED}

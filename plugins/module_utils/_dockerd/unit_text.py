@@ -5,8 +5,8 @@
 """Reads unit files as systemd does, and keeps the place of each word in the file (pure).
 
 The rules are those of systemd 252 to 257 (src/shared/conf-parser.c, src/basic/extract-word.c). A line that ends in a backslash continues on the
-next line. A comment between two such lines is skipped, and so is a byte order mark. Single words can be removed and put back, and every other
-byte stays. Private to this collection: no stability is promised to others.
+next line. A comment between two such lines is skipped, and so is a byte order mark. Single words can be removed and put back. Every other byte
+stays. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LINE = re.compile(r"([^\n\r\0]*)(\n\r?|\r\n?|\0|\Z)")
 _COMMENT = re.compile(r"[ \t]*[#;]")
 _BOM = "\ufeff"
 _GAP = re.compile(r"[ \t\n\r\\]*")
-# The separator between two commands of one setting, and the same character as a word.
+# The separator between two commands of one setting, and the escaped form, which is an ordinary word.
 _SEPARATOR, _SEMICOLON = re.compile(r";(?=[ \t\n\r]|\Z)"), re.compile(r"\\;(?=[ \t\n\r]|\Z)")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "s": " ", "\\": "\\", '"': '"', "'": "'"}
 _CODE = re.compile(r"x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|([0-7]{3})")
@@ -31,7 +31,7 @@ Escape = Callable[[str, int], Optional[Tuple[str, int]]]
 
 
 class Value(NamedTuple):
-    """A text as systemd reads it, and the place of each of its characters in the file."""
+    """A text that systemd has parsed, and the place of each of its characters in the file."""
 
     text: str
     places: Sequence[tuple[int, int]]
@@ -80,7 +80,7 @@ def settings(text: str) -> list[Setting]:
 
 
 def words(setting: Setting) -> list[Word]:
-    """Return the words of a command, up to the semicolon that ends it or the first word that systemd cannot read."""
+    """Return the words of a command. The list ends before a semicolon or before the first word that systemd cannot read."""
     value, position = setting.value, 0
     result: list[Word] = []
     while True:
@@ -138,7 +138,7 @@ def fill(text: str, variable: Variable, added: Iterable[str]) -> str:
 
 
 def _is_gap(text: str, start: int, end: int) -> bool:
-    """Return whether only blanks are between them, over any number of lines."""
+    """Return whether only blanks are between the two places, over any number of lines."""
     return bool(_GAP.fullmatch(text, start, end))
 
 
@@ -186,7 +186,7 @@ def _strip(value: Value) -> Value:
 
 
 def _split(value: Value, escape: Escape, relaxed: bool = False) -> Iterator[Word]:
-    """Yield the words of a text, up to the first that systemd cannot read. ``relaxed``: a quote need not be closed."""
+    """Yield the words of a text, up to the first word that systemd cannot read. ``relaxed``: a quote need not be closed."""
     position = _skip_blanks(value.text, 0)
     while position < len(value.text):
         word_and_end = _word(value, position, escape, relaxed)
@@ -197,7 +197,7 @@ def _split(value: Value, escape: Escape, relaxed: bool = False) -> Iterator[Word
 
 
 def _word(value: Value, begin: int, escape: Escape, relaxed: bool = False) -> tuple[Word, int] | None:
-    """Return the word that begins at this place, and where it ends; None if systemd cannot read it."""
+    """Return the word that begins at this place, and the end of the word; None if systemd cannot read it."""
     characters: list[tuple[str, tuple[int, int]]] = []
     position, quote = begin, ""
     while position < len(value.text):
@@ -234,12 +234,12 @@ def _c_escape(text: str, at: int) -> tuple[str, int] | None:
 
 
 def _escape_or_text(text: str, at: int) -> tuple[str, int]:
-    """Read an escape in a command. An unknown escape stays unchanged."""
+    """Return the character of an escape in a command. An unknown escape stays unchanged."""
     return _c_escape(text, at) or (text[at : at + 2], len(text[at : at + 2]))
 
 
 def _any_escape(text: str, at: int) -> tuple[str, int]:
-    """Read an escape in the value of a variable: it stands for the character after the backslash."""
+    """Return the character of an escape in the value of a variable: the character after the backslash."""
     return text[at + 1 : at + 2], len(text[at : at + 2])
 
 

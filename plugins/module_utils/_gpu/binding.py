@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds pynvml and NVML's library. Only this file imports pynvml. Its errors say why NVML cannot be used.
+"""Finds pynvml and NVML's library. Only this file imports pynvml. The errors in this file say why NVML cannot be used.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .. import _libraries
 from .._errors import GpuSwarmError
 
 LIBRARY = "libnvidia-ml.so.1"
-# A binding must have these. Values of other calls that an older binding lacks are None.
+# A binding must have these functions. If an older binding lacks another function, the values of that function are None.
 _NEEDED = (
     "NVMLError",
     "NVML_NVLINK_MAX_LINKS",
@@ -39,11 +39,11 @@ class NvmlError(GpuSwarmError):
 
 
 class BindingMissing(NvmlError):
-    """No pynvml on this node."""
+    """pynvml is not installed on this node."""
 
 
 class LibraryMissing(NvmlError):
-    """No NVML library on this node."""
+    """This node has no NVML library."""
 
 
 class DriverMismatch(NvmlError):
@@ -59,7 +59,7 @@ class NvmlFailed(NvmlError):
 
 
 def find_binding(library_path: str | None = None, state_dir: str = _libraries.STATE_DIR) -> Any:
-    """Import and return pynvml: the node's own, else the one at ``library_path``, else the one kept under ``state_dir``."""
+    """Import and return pynvml: the node's own package, or else the package at ``library_path``, or else the copy under ``state_dir``."""
     try:
         return _import()
     except Exception:
@@ -86,7 +86,7 @@ def _import() -> Any:
 
 
 def _failure_text(exc: Exception) -> str:
-    """Return why an import failed. An old package can raise any exception; then the text names the package's file."""
+    """Return why an import failed. An old package can raise any exception. In that case, the text names the package's file."""
     if isinstance(exc, ImportError):
         return str(exc)
     spec = importlib.util.find_spec("pynvml")
@@ -94,17 +94,17 @@ def _failure_text(exc: Exception) -> str:
 
 
 def choose_library(nvml: Any, nvml_path: str | None) -> None:
-    """Make the binding use the library at ``nvml_path``. By itself, it only loads the library by name."""
+    """Make the binding use the library at ``nvml_path``. The binding itself loads the library only by name."""
     if nvml_path is None:
         return
     path = os.path.join(nvml_path, LIBRARY) if os.path.isdir(nvml_path) else nvml_path
-    # Some releases of the binding are a package. Then an inner module has the handle.
+    # In some releases, the binding is a package, and an inner module has the handle.
     inner_module = sys.modules[nvml.nvmlInit.__module__]
     loaded = getattr(inner_module, "nvmlLib", None)
     if loaded is not None and loaded._name == path:
-        return  # loaded from there already
+        return  # the library is already loaded from this path
     try:
-        # An older binding may keep its handle elsewhere. It loads by name, and then gets this library, because it is loaded already.
+        # An older binding may keep its handle in another place. It loads the library by name, and gets this library because it is already loaded.
         library = ctypes.CDLL(path)
     except OSError as exc:
         raise LibraryMissing(

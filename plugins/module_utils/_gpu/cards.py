@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Identifies cards for the person who replaces one (pure).
+"""Identifies cards for the person who replaces a card (pure).
 
-NVML cannot name a card that fell off the bus: no UUID, no serial number, no address. So a node records its cards while they still answer.
-Private to this collection: no stability is promised to others.
+If a card fell off the bus, NVML knows neither its UUID nor its serial number nor its address. So a node records its cards while they still answer.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ NO_RECORD = "it does not answer and was never recorded on this node"
 
 
 def card_of(gpu: Mapping[str, Any]) -> Card:
-    """Return the record of a card as NVML describes it now, without its slot."""
+    """Return the record of a card from NVML's present values, without its slot."""
     fields = {name: gpu.get(name) for name in FIELDS}
     return {**fields, "mig": [device["uuid"] for device in gpu.get("mig_devices") or [] if device.get("uuid")]}
 
 
 def fill_addresses(gpus: Sequence[Gpu], addresses: Iterable[str]) -> None:
-    """Give the GPUs without an address the driver's remaining addresses, if there are equally many of both."""
+    """Assign the driver's remaining addresses to the GPUs without an address, if the numbers of both are equal."""
     taken = {gpu["pci_bus_id"] for gpu in gpus}
     unaddressed = [gpu for gpu in gpus if not gpu["pci_bus_id"]]
     free = sorted(set(addresses) - taken)
@@ -39,7 +39,7 @@ def updated_records(before: Iterable[Card], cards_now: Sequence[Card], slots: Ma
     """Return the records after a reading.
 
     A card that the reading does not contain stays recorded while the node advertises it (``expected``), or while any card does not answer.
-    It is dropped if another card has its address. ``slots`` are the kernel's names of slots, by address.
+    The record is dropped if another card has the address. ``slots`` are the kernel's names of slots, by address.
     """
     earlier = {card["uuid"]: card for card in before}
     present = [_with_earlier_values(card, earlier.get(card["uuid"], {}), slots) for card in cards_now if card["uuid"]]
@@ -51,13 +51,13 @@ def updated_records(before: Iterable[Card], cards_now: Sequence[Card], slots: Ma
 
 
 def _with_earlier_values(card: Card, earlier: Mapping[str, Any], slots: Mapping[str, str]) -> Card:
-    """Return the card; values that it no longer reports come from the ``earlier`` record."""
+    """Return the card. Values that the card no longer reports come from the ``earlier`` record."""
     merged = {name: value if value not in (None, []) else earlier.get(name, value) for name, value in card.items()}
     return {**merged, "slot": slots.get(_slot_address(merged["pci_bus_id"]))}
 
 
 def _slot_address(bus_id: str | None) -> str:
-    """Return the slot's form of an address: NVML's ``00000000:C1:00.0`` is ``0000:c1:00``."""
+    """Return an address in the form that slots use: NVML's ``00000000:C1:00.0`` becomes ``0000:c1:00``."""
     return (bus_id or "").lower().rpartition(".")[0][-len("0000:c1:00") :]
 
 
@@ -65,7 +65,7 @@ def match_records(cards_now: Sequence[Card], records: Iterable[Card]) -> list[Ca
     """Return the record of each card of a reading, or None.
 
     A card without a UUID is matched with the missing card at its address. If addresses are unknown, the cards without a UUID are matched with the
-    missing cards in order, if there are equally many.
+    missing cards in order, provided that the numbers of both are equal.
     """
     by_uuid = {card["uuid"]: card for card in records}
     unnamed = [card for card in cards_now if not card["uuid"]]
@@ -79,7 +79,7 @@ def match_records(cards_now: Sequence[Card], records: Iterable[Card]) -> list[Ca
 
 
 def with_identity(excluded: Iterable[Mapping[str, Any]], gpus: Sequence[Mapping[str, Any]], card_records: Iterable[Card]) -> list[dict[str, Any]]:
-    """Return the excluded GPUs; failed ones get all FIELDS that are known. ``last_known`` marks a GPU that does not report its UUID."""
+    """Return the excluded GPUs. A failed GPU gets all known FIELDS. ``last_known`` marks a GPU that does not report its UUID."""
     now = [card_of(gpu) for gpu in gpus]
     records = {card["index"]: record or card for card, record in zip(now, match_records(now, card_records))}
     lacks_uuid = {gpu["index"]: not gpu["uuid"] for gpu in gpus if gpu["health"]["state"] == "failed" or not gpu["uuid"]}
@@ -108,7 +108,7 @@ def describe_gpu(gpu: Mapping[str, Any]) -> str:
 
 
 def model_of(gpu: Mapping[str, Any]) -> str | None:
-    """Return the model as the label gpu.model spells it, so that a run uses one spelling everywhere. None if it is unknown."""
+    """Return the model in the spelling of the label gpu.model, so that a run uses one spelling everywhere. None if the model is unknown."""
     return label_safe(gpu["name"]) if gpu.get("name") else None
 
 

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks that CUDA starts on this machine. It calls cuInit of the driver's libcuda, which NVML and nvidia-smi never call.
+"""Checks that CUDA starts on this machine. Calls cuInit of the driver's libcuda, because NVML and nvidia-smi never use CUDA.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Mapping
 from .. import _bounded, _files
 
 LIBRARY = "libcuda.so.1"
-# The package that contains the library, by the distribution's name in /etc/os-release.
+# The package with libcuda, by the distribution's name in /etc/os-release.
 PACKAGES = {
     "ubuntu": "libnvidia-compute-NNN (NNN is the driver's branch)",
     "debian": "libcuda1",
@@ -39,7 +39,7 @@ _HIDING_VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
 
 
 def cuda_problem(limit_s: float, release: str = "/etc/os-release") -> str | None:
-    """Return why CUDA does not start; None if it does. libcuda may create missing devices, so check those first (_machine/uvm.py)."""
+    """Return why CUDA does not start; None if it starts. libcuda may create missing devices, so check the devices first (_machine/uvm.py)."""
     try:
         result = _bounded.in_child(_init, limit_s)
     except TimeoutError as timeout:
@@ -70,7 +70,7 @@ def package_of_library(release: str) -> str:
 
 
 def _init() -> dict[str, Any]:
-    for name in _HIDING_VARIABLES:  # this process may have inherited them
+    for name in _HIDING_VARIABLES:  # this process may have inherited the variables
         os.environ.pop(name, None)
     try:
         library = ctypes.CDLL(LIBRARY)

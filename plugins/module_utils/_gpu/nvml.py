@@ -4,10 +4,10 @@
 
 """Reads all GPUs from NVML and returns plain records. :mod:`.binding` imports pynvml.
 
-A value is None if the card does not support it (NotSupported) or the driver does not know it (FunctionNotFound). A GPU that fails does not affect
-the records of the others.
+A value is None if the card does not support it (NotSupported) or the driver does not know it (FunctionNotFound). If a GPU fails, the records of the
+other GPUs are still complete.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .record import Gpu
 _UNKNOWN_TO_CARD = (3, 13)  # NOT_SUPPORTED, FUNCTION_NOT_FOUND
 _END_OF_LINKS = (2, 3, 13)  # 2 is INVALID_ARGUMENT: no such link
 _NOT_FOUND = 6
-_NUMA_WORDS = 4  # of 64 bits each, so 256 nodes
+_NUMA_WORDS = 4  # masks of 64 bits each, so 256 nodes
 _RECOVERY_ACTION = (230,)  # NVML_FI_DEV_GET_GPU_RECOVERY_ACTION, which has no name in older bindings
 _P2P_BY_NVLINK, _P2P_OK = 2, 0  # NVML_P2P_CAPS_INDEX_NVLINK, NVML_P2P_STATUS_OK
 _UNKNOWN_FIELD = (*_UNKNOWN_TO_CARD, 2)  # 2 is INVALID_ARGUMENT: the driver is older than the field
@@ -33,7 +33,7 @@ _UNKNOWN_FIELD = (*_UNKNOWN_TO_CARD, 2)  # 2 is INVALID_ARGUMENT: the driver is 
 
 def read_within(limit_s: float, nvml_path: str | None = None, library_path: str | None = None) -> dict[str, Any]:
     """Run read_all() in a child process and return its result. Raises NvmlHangs and abandons the child if NVML does not answer in time."""
-    find_binding(library_path)  # also in this process: callers look up where pynvml was loaded from
+    find_binding(library_path)  # imported in this process too, because callers look up the path of pynvml
     try:
         return _bounded.in_child(lambda: read_all(nvml_path, library_path), limit_s)
     except TimeoutError as timeout:
@@ -46,7 +46,7 @@ def read_within(limit_s: float, nvml_path: str | None = None, library_path: str 
 
 
 def open_nvml(nvml_path: str | None = None, library_path: str | None = None) -> Any:
-    """Return the binding with NVML open. While it is open, a driver without persistence mode does not restart its cards for each read."""
+    """Open NVML and return the binding. While NVML is open, a driver without persistence mode does not restart its cards for each read."""
     nvml = find_binding(library_path)
     choose_library(nvml, nvml_path)
     try:
@@ -68,7 +68,7 @@ def read_all(nvml_path: str | None = None, library_path: str | None = None) -> d
 
 
 def _shutdown(nvml: Any) -> None:
-    # The data is complete. If a GPU was lost meanwhile, this call may fail too.
+    # The data is complete. If a GPU was lost meanwhile, this shutdown may fail.
     with contextlib.suppress(nvml.NVMLError):
         nvml.nvmlShutdown()
 
@@ -122,7 +122,7 @@ def _read_topology(nvml: Any, gpus: Sequence[_Gpu]) -> None:
 
 
 def _read_nvlink_peers(gpus: Sequence[_Gpu]) -> None:
-    """Record which cards reach each other over NVLink, and over how many direct links. Cards behind NVSwitches have 0 direct links."""
+    """Record which cards reach each other over NVLink, and the number of direct links. Cards behind NVSwitches have 0 direct links."""
     addresses = {gpu.address for gpu in gpus}
     ends = [gpu.find_far_ends(addresses) for gpu in gpus]
     for index, card in enumerate(gpus):
@@ -141,7 +141,7 @@ class _Gone(Exception):
 
 
 class _Calls(dict):
-    """The binding's functions nvmlDeviceGet…, by the rest of their names. Each is looked up once."""
+    """The binding's functions nvmlDeviceGet…, by the rest of their names. Each function is looked up once."""
 
     def __init__(self, nvml: Any) -> None:
         super().__init__()
@@ -154,11 +154,11 @@ class _Calls(dict):
 
 
 def _unknown_to_binding(*dummy: Any) -> None:
-    """Takes the place of a function that an older binding lacks. Returns None."""
+    """Replaces a function that an older binding lacks. Returns None."""
 
 
 class _Device:
-    """Queries one GPU or MIG device. A failed query does not affect the others."""
+    """Queries one GPU or MIG device. If a query fails, the other queries still work."""
 
     def __init__(self, calls: _Calls, handle: Any, record: Gpu) -> None:
         self.calls = calls
@@ -207,7 +207,7 @@ class _Gpu(_Device):
         return self.record["health"]["state"] == "failed"
 
     def fail_if_gone(self) -> None:
-        """After a failed query about two GPUs: mark this one as failed if it no longer answers."""
+        """Mark this GPU as failed if it no longer answers. Called after a failed query about two GPUs."""
         try:
             self.calls["UUID"](self.handle)
         except self.error as exc:
@@ -235,13 +235,13 @@ class _Gpu(_Device):
         record["memory_mib"] = memory and memory.total >> 20
         capability = query("CudaComputeCapability")
         record["compute_capability"] = capability and "%d.%d" % tuple(capability)
-        # An older driver does not report the architecture. Then it follows from the compute capability.
+        # An older driver does not report the architecture. In that case, the compute capability decides.
         architecture = gpu_record.ARCHITECTURES.get(query("Architecture"))
         record["architecture"] = architecture or (capability and gpu_record.architecture_of(capability))
         record["numa_node"] = gpu_record.lowest_numa_node(query("MemoryAffinity", _NUMA_WORDS, 0) or ())
 
     def _serial(self) -> str | None:
-        """Return the serial number. None if the driver does not know it, which needs no warning."""
+        """Return the serial number. None without a warning if the driver does not know it."""
         try:
             return _text(self.calls["Serial"](self.handle))
         except self.error as exc:
@@ -338,7 +338,7 @@ class _Gpu(_Device):
         return (len(self.links_up), len(states)) if states else (None, None)
 
     def find_far_ends(self, addresses: Collection[Any]) -> list[Any]:
-        """Return the card at the other end of each active link. It stops at a link to an NVSwitch: then all links lead to NVSwitches."""
+        """Return the card at the other end of each active link. Stop at a link to an NVSwitch, because all other links lead to NVSwitches too."""
         ends: list[Any] = []
         try:
             for link in self.links_up:
@@ -366,6 +366,6 @@ class _Gpu(_Device):
 
 
 def _address(pci: Any) -> tuple[int, int, int]:
-    # Avoids the slow __getattribute__ of pynvml's structures, which decodes texts. These are numbers, and are read for each card and link.
+    # Avoid the slow __getattribute__ of pynvml's structures, which decodes texts. These values are numbers, and are read for each card and link.
     number = object.__getattribute__
     return number(pci, "domain"), number(pci, "bus"), number(pci, "device")

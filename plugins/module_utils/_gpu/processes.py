@@ -4,7 +4,7 @@
 
 """Reads the processes on each card and MIG device from NVML.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import contextlib
 from typing import Any, Callable, Iterator
 
 _OTHER_KINDS = ("GraphicsRunningProcesses", "MPSComputeRunningProcesses")
-# Older drivers know only older functions. Older bindings have only the name without a version. Newer bindings refuse it with an older driver.
+# Older drivers know only older functions. Older bindings have only the name without a version. Newer bindings refuse that name with an older driver.
 _VERSIONS = ("_v3", "_v2", "")
 _FUNCTION_NOT_FOUND = 13
 
@@ -22,7 +22,7 @@ def read_processes(nvml: Any) -> list[dict[str, Any]]:
     """Return ``uuid``, ``pids`` and the card's ``index`` of each card or MIG device. Unknown pids are None. ``nvml`` is the open binding."""
     result = []
     for index in range(nvml.nvmlDeviceGetCount()):
-        with contextlib.suppress(nvml.NVMLError):  # other code reports a lost card
+        with contextlib.suppress(nvml.NVMLError):  # other code reports the lost card
             card = nvml.nvmlDeviceGetHandleByIndex(index)
             for handle in _mig_devices(nvml, card) or [card]:
                 result.append({"index": index, "uuid": _text(nvml.nvmlDeviceGetUUID(handle)), "pids": _pids(nvml, handle)})
@@ -30,7 +30,7 @@ def read_processes(nvml: Any) -> list[dict[str, Any]]:
 
 
 def _mig_devices(nvml: Any, card: Any) -> list[Any]:
-    """Return the handles of the card's MIG devices; none if it is not in MIG mode."""
+    """Return the handles of the card's MIG devices; [] if the card is not in MIG mode."""
     try:
         return list(_each_mig_device(nvml, card)) if nvml.nvmlDeviceGetMigMode(card)[0] == 1 else []
     except (nvml.NVMLError, AttributeError):  # a card, a driver or a binding without MIG
@@ -44,7 +44,7 @@ def _each_mig_device(nvml: Any, card: Any) -> Iterator[Any]:
 
 
 def _pids(nvml: Any, handle: Any) -> list[int] | None:
-    """Return the processes that compute, draw, or use MPS on the device. None if the driver does not report the computing ones."""
+    """Return the processes that compute, draw, or use MPS on the device. None if the driver does not report processes that compute."""
     pids = _pids_of_kind(nvml, "ComputeRunningProcesses", handle)
     if pids is None:
         return None

@@ -4,7 +4,7 @@
 
 """The record of one GPU, and conclusions from raw values (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import functools
 import re
 from typing import Any, Dict, Iterable
 
-# A record as the module gpu_info returns it.
+# A record in the form that the module gpu_info returns.
 Gpu = Dict[str, Any]
 
 MIXED = "mixed"
 
 # From NVML_ERROR_*: the GPU does not answer until someone resets or replaces it.
 GONE = (15, 16)  # GPU_IS_LOST, RESET_REQUIRED
-# From NVIDIA's RMA guidance. The board can store 64 entries.
+# The limit in NVIDIA's RMA guidance. The board can store 64 entries.
 RETIRED_PAGES_LIMIT = 60
 
 TOPOLOGY = {0: "internal", 10: "single", 20: "multiple", 30: "hostbridge", 40: "node", 50: "system"}
@@ -101,17 +101,19 @@ def empty_record(index: int) -> Gpu:
 
 @functools.lru_cache(maxsize=None)
 def label_safe(name: str | None) -> str:
-    """Return a name in the spelling of labels: ``NVIDIA H100 80GB HBM3`` -> ``NVIDIA-H100-80GB-HBM3``."""
+    """Return a name in the spelling for labels: ``NVIDIA H100 80GB HBM3`` -> ``NVIDIA-H100-80GB-HBM3``."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")
 
 
 def slot_name(uuid: str, number: int) -> str:
-    """Return the value of a slot, a share of a card. NVIDIA's runtime does not accept it as a device: without the guard, the task does not start."""
+    """Return the value of a slot, a share of a card. NVIDIA's runtime does not accept this value as a device, so without the guard the task does not
+    start."""
     return "%s%s%d" % (uuid, _SLOT, number)
 
 
 def group_name(uuids: Iterable[str]) -> str:
-    """Return the value of a group of cards. It contains all their UUIDs, so no lookup is needed. NVIDIA's runtime does not accept it as a device."""
+    """Return the value of a group of cards. It contains the UUIDs of all cards, so no lookup is needed. NVIDIA's runtime does not accept this value
+    as a device."""
     return _GROUP.join(uuids)
 
 
@@ -134,9 +136,9 @@ def architecture_of(capability: Any) -> str | None:
 
 
 def profile_of(name: str | None, slices: int | None, compute_slices: int | None, memory_mib: int | None, total_mib: int | None) -> str | None:
-    """Return a MIG device's profile as nvidia-smi shows it: from the device's name, else computed from its slices.
+    """Return a MIG device's profile in the form of nvidia-smi: from the device's name, or else computed from its slices.
 
-    The memory in a profile's name is a number of eighths of the card's memory, which is first rounded up to whole GiB.
+    The memory in a profile's name is a number of eighths of the card's memory. The card's memory is first rounded up to whole GiB.
     """
     match = _PROFILE.search(name or "")
     if match:
@@ -179,7 +181,7 @@ def rate_health(gpu: Gpu) -> None:
     if rows and rows["failure"]:
         mark_failed(gpu, "a memory row could not be remapped: the card must be replaced")
     elif rows and rows["pending"]:
-        # Since Ampere, the driver stops using the page at once, so work can continue until the reset.
+        # Since Ampere, the driver stops using the faulty page at once. So work can continue until the reset.
         mark_warning(gpu, "a memory row is remapped at the next reset of the GPU")
     if pages and pages["pending"] and pages["double_bit"]:
         mark_failed(gpu, "a memory page with uncorrectable errors is in use until the next reboot")
@@ -195,6 +197,6 @@ def rate_health(gpu: Gpu) -> None:
 
 
 def common_value(values: Iterable[Any]) -> Any:
-    """Return the value that all have in common, else ``mixed``. None if there are no values."""
+    """Return the common value if all values are equal, or else ``mixed``. None without values."""
     distinct = set(values) or {None}
     return distinct.pop() if len(distinct) == 1 else MIXED

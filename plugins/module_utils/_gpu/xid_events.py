@@ -4,7 +4,7 @@
 
 """Receives errors of cards (XIDs) from NVML as they happen, while NVML is open.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class XidEvents:
                     pci = nvml.nvmlDeviceGetPciInfo(handle).busId
                     self._cards[_address(handle)] = pci.decode("ascii") if isinstance(pci, bytes) else pci
             except nvml.NVMLError:
-                continue  # a lost card, or one without events
+                continue  # the card is lost or does not support events
 
     def __len__(self) -> int:
         return len(self._cards)
 
     def wait(self, limit_ms: int) -> XidEvent | None:
-        """Return the next error, or None if none comes in time. Raises NVML's error if a card is lost."""
+        """Return the next error. None if no error occurs in time. Raises NVML's error if a card is lost."""
         try:
             event = self._nvml.nvmlEventSetWait_v2(self._event_set, limit_ms)
         except self._nvml.NVMLError as problem:

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides about a container that is about to be created (pure): it starts unchanged, gets the devices that its task reserved, or is refused.
+"""Decides about a container before it is created (pure). The container starts unchanged, gets the devices that its task reserved, or is refused.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PROBE = "gpu-swarm-verify"
 # Reasons why a task sees less than it requests without being refused. Findings are counted under these names and under the codes of refusals.
 HIDDEN, BEYOND = "hidden", "beyond-share"
 _OLD_TASK_TEXT = "its task is no longer assigned to this node, so it gets no GPU"
-# Other findings for the journal.
+# Names of other findings for the journal.
 UNREADABLE, OLD = "unread", "old-task"
 _REMEDY = {
     MOUNT: "Remove the mount, and reserve GPUs with --generic-resource.",
@@ -42,19 +42,20 @@ _REMEDY = {
 }
 
 
-# The settings of a node. allow: names of services; label:KEY or label:KEY=VALUE for labels of containers. devices: the node's devices that it
-# advertises by their own names. kinds: the kinds of named resources. listed: the variables that NVIDIA's runtime may read. map: by kind and value
-# (reservation.AMOUNT if the kind is an amount) the devices of all other resources, with mib, the part of their memory, and together, whether all
-# values of a task must be on one device. card_mib: the memory of the cards. overhead_mib: the memory that CUDA needs for each process.
+# The settings of a node. allow: names of services; label:KEY or label:KEY=VALUE for labels of containers. devices: the devices that the node
+# advertises by their own names. kinds: the kinds of named resources. listed: the variables that NVIDIA's runtime
+# may read. map: {kind: {value: devices}} of all other resources; the value is reservation.AMOUNT if the kind is an amount. Each entry of the map also
+# has mib, the part of the devices' memory, and together, whether all values of a task must be on one device. card_mib: the memory of the cards.
+# overhead_mib: the memory that CUDA needs for each process.
 Settings = namedtuple(
     "Settings", ["level", "allow", "devices", "kinds", "listed", "map", "card_mib", "overhead_mib"], defaults=[(), (), (), (), {}, {}, 0]
 )
 # A container that is about to be created. entries: its variables. mounts: the mounts that request devices. task: the TaskRecord that swarm's agent
 # wrote, or None. unread: why that record could not be read.
 Container = namedtuple("Container", ["labels", "entries", "mounts", "task", "unread"], defaults=[None])
-# devices: what the container may see; None: it starts unchanged. refused: the reason, shown in the task's error. found: {name: text} of findings to
-# count and report. holds: the devices to hold for its task, visible or not. variables: further variables to set. without: variables to remove.
-# code: the refusal's code.
+# devices: the devices that the container may see; None: the container starts unchanged. refused: the reason, shown in the task's error. found:
+# {name: text} of findings to count and report. holds: the devices to hold for its task, visible or not. variables: further variables to set.
+# without: variables to remove. code: the refusal's code.
 Verdict = namedtuple("Verdict", ["devices", "refused", "found", "holds", "variables", "without", "code"], defaults=[None, {}, (), {}, (), ""])
 
 
@@ -91,12 +92,12 @@ def decide(settings: Settings, container: Container) -> Verdict:
 
 
 def reserved_names(settings: Settings, container: Container) -> tuple[str, ...]:
-    """Return the devices that a task has reserved and no other task may have, no matter what its variables request."""
+    """Return the devices that a task has reserved and that no other task may use. The task's variables do not matter."""
     return () if is_allowed(settings.allow, container.labels) else _holds(reservation.reserved_parts(settings, container))
 
 
 def _mapped_verdict(settings: Settings, container: Container) -> Verdict:
-    """Show a task with slots or groups their cards. Others start unchanged; nothing is counted, held or refused."""
+    """Show a task with slots or groups the cards of these. Other tasks start unchanged; nothing is counted, held or refused."""
     parts = reservation.reserved_parts(settings, container)
     if not any(is_mapped(part) for part in parts):
         return Verdict(None)
@@ -110,7 +111,7 @@ def _devices(parts: Sequence[reservation.Part]) -> tuple[str, ...]:
 
 
 def _unreserved_variables(settings: Settings, parts: Sequence[reservation.Part]) -> tuple[str, ...]:
-    """Return the variables of kinds that are an amount and that the task did not reserve. An image may set them."""
+    """Return the variables of amounts that the task did not reserve. An image may set such variables."""
     reserved = {part.kind for part in parts}
     return tuple(reservation.variable(kind) for kind, values in settings.map.items() if reservation.AMOUNT in values and kind not in reserved)
 
@@ -135,18 +136,19 @@ def is_allowed(allow: Sequence[str], labels: Mapping[str, str]) -> bool:
 
 
 def _all_requested(settings: Settings, container: Container) -> tuple[str, ...] | None:
-    """Return the devices that an allowed service requests. None if it has no slots or groups, because then NVIDIA's runtime reads them itself."""
+    """Return the devices that an allowed service requests. None if the service has no slots or groups: NVIDIA's runtime then reads the requests
+    itself."""
     mapped = any(is_mapped(part) for part in reservation.reserved_parts(settings, container))
     return tuple(bundle.last_requested(container.entries, bundle.VISIBLE) or ("all",)) if mapped else None
 
 
 def _names(parts: Sequence[reservation.Part]) -> tuple[str, ...]:
-    """Return the named values. An amount of memory is not named: others may use the rest of its card."""
+    """Return the values of named resources. An amount of memory has no name: other tasks may use the rest of its card."""
     return tuple(part.value for part in parts if part.value != reservation.AMOUNT)
 
 
 def _holds(parts: Sequence[reservation.Part]) -> tuple[str, ...]:
-    """Return the names to hold: each card of a group, otherwise the value itself."""
+    """Return the names to hold: each card of a group, or the value itself for any other resource."""
     named_parts = [part for part in parts if part.value != reservation.AMOUNT]
     return tuple(name for part in named_parts for name in (part.devices if len(part.devices) > 1 else (part.value,)))
 
@@ -197,8 +199,8 @@ def _describe_requested(settings: Settings, container: Container) -> str:
 def from_json(settings: Any, listed: Collection[str]) -> Settings:
     """Return the settings. Raises ValueError if they are malformed.
 
-    ``listed`` are the variables that config.toml names now. The variables that the last run read with a TOML parser count too, and so does the
-    variable of each kind. So a layout that the guard misreads opens nothing. A run before 0.3.0 wrote no list.
+    ``listed`` are the variables that config.toml names now. The result also has the variables that the last run read with a TOML parser, and the
+    variable of each kind. So if the guard misreads an unusual layout, no container gets more GPUs. A run before 0.3.0 wrote no list.
     """
     if not isinstance(settings, dict) or settings.get("level") not in LEVELS:
         raise ValueError("they have no level of isolation")

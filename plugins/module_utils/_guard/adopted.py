@@ -4,8 +4,8 @@
 
 """Writes holds for tasks that started before the guard was installed. Without them, other tasks would get the same GPUs.
 
-It is called when a run installs the guard or changes its level. The guard itself does not use it.
-Private to this collection: no stability is promised to others.
+A run calls this code when it installs the guard or changes its level. The guard itself does not use it.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _running_containers(data_root: str) -> Iterator[_Running]:
 
 
 def _is_in_container(pid: int, container: str) -> bool:
-    """Return whether the process is in this container. Its id may belong to another process by now."""
+    """Return whether the process is in this container. The process id may belong to another process by now."""
     try:
         with open("/proc/%d/cgroup" % pid, encoding="ascii", errors="replace") as stream:
             return container in stream.read()
@@ -75,7 +75,8 @@ def _is_in_container(pid: int, container: str) -> bool:
 
 
 def _hold(settings: admission.Settings, data_root: str, running: _Running) -> Hold | None:
-    """Return the hold of a running container, identified by its first process, because the directory of runc's or crun's state is unknown here."""
+    """Return the hold of a running container. The hold names the container's first process, because the directory of runc's or crun's state is
+    unknown."""
     task = engine_record.task(data_root, running.labels[admission.TASK])
     devices = admission.reserved_names(settings, admission.Container(running.labels, (), (), task)) if task else ()
     if not devices:

@@ -4,9 +4,9 @@
 
 """Reads a value of a bbolt file while its owner holds the file's lock and writes.
 
-bbolt copies a page before it changes it, and only a later commit reuses freed pages. So all that was read belongs to one commit if the newest
-meta page is the same before and after. (etcd-io/bbolt: internal/common/page.go, meta.go, bucket.go)
-Private to this collection: no stability is promised to others.
+bbolt copies a page before changing it, and only a later commit reuses freed pages. So all data belongs to one commit if the newest meta page is the
+same before and after reading. (etcd-io/bbolt: internal/common/page.go, meta.go, bucket.go)
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _PAGE = struct.Struct("<QHHI")  # id, flags, elements, further pages
 _META = struct.Struct("<IIIIQQQQQQ")  # magic, version, page size, flags, root, sequence, free list, pages, transaction, checksum
 _BRANCH_ELEMENT = struct.Struct("<IIQ")  # start of the key, length of the key, page
 _LEAF_ELEMENT = struct.Struct("<IIII")  # flags, start of the key, length of the key, length of the value
-_HEADER = struct.Struct("<QQ")  # of a bucket: its root page (0: the page follows the header), sequence
+_HEADER = struct.Struct("<QQ")  # the header of a bucket: its root page (0: the page follows the header), sequence
 _SIZES = (4096, 16384, 65536, 8192, 32768, 1024, 2048)  # possible page sizes, the usual ones first
 _MAX_DEPTH = 64
-_MAX_PAGES = 1 << 14  # pages in a row
+_MAX_PAGES = 1 << 14  # the highest number of pages in a row
 _TRIES = 50
 
 
@@ -41,7 +41,7 @@ _Meta = namedtuple("_Meta", ["page_size", "root", "transaction"])
 
 
 def read(path: str, buckets: Sequence[bytes], key: bytes) -> bytes | None:
-    """Return the value of a key in nested buckets. None if it or the innermost bucket does not exist. Raises BoltError or OSError."""
+    """Return the value of a key in nested buckets. None if the key or the innermost bucket does not exist. Raises BoltError or OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for dummy in range(_TRIES):
@@ -111,7 +111,7 @@ def _page(handle: int, meta: _Meta, number: int) -> bytes:
 
 
 def _find(handle: int, meta: _Meta, page: bytes, key: bytes, flags: int) -> bytes | None:
-    """Return the value of a key below this page, if it has these flags."""
+    """Return the value of a key below this page, if the key's element has these flags."""
     for dummy in range(_MAX_DEPTH):
         dummy_number, kind, count, dummy_more = _PAGE.unpack_from(page)
         if kind == _LEAF:

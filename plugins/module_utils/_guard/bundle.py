@@ -4,9 +4,9 @@
 
 """Reads which devices a container's config.json requests from NVIDIA's runtime, and writes the allowed devices into it (pure).
 
-Only variables are changed, because NVIDIA's tools decode the document strictly. If a name occurs several times, NVIDIA's runtime reads the
-last value and getenv the first, so all get the same value.
-Private to this collection: no stability is promised to others.
+Only variables are changed, because NVIDIA's tools decode the document strictly. If a name occurs several times, NVIDIA's runtime reads the last
+value and getenv reads the first. So all get the same value.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 # Values that request nothing.
 NO_DEVICES = ("", "void", "none")
 _HIDDEN = "void"
-# A mount whose target begins with this text requests a device. If the toolkit reads mounts, they override variables. NVIDIA's runtime compares text,
-# so no slash has to follow (NCT internal/config/image/cuda_image.go, 1.13.5 to 1.20.0). It looks below /var/run only.
+# A mount requests a device if its target begins with this text. If the toolkit reads mounts, they override variables. NVIDIA's runtime only compares
+# the text, so no slash has to follow (NCT internal/config/image/cuda_image.go, 1.13.5 to 1.20.0). It reads only mounts below /var/run.
 DEVICE_MOUNTS = ("/var/run/nvidia-container-devices", "/run/nvidia-container-devices")
-_OLD_CUDA = "CUDA_VERSION"  # NVIDIA's runtime gives all GPUs to old images that set this
+_OLD_CUDA = "CUDA_VERSION"  # NVIDIA's runtime gives all GPUs to old images that set this variable
 
 
 # The most digits of a number in text. Python refuses very long numbers, and before 3.11 parses them very slowly.
@@ -102,7 +102,7 @@ def with_devices(entries: Sequence[str], listed: Collection[str], devices: Seque
 
 
 def with_values(entries: Sequence[str], values: Mapping[str, str]) -> list[str]:
-    """Return the variables with these values set. If a name occurs several times, all get the value."""
+    """Return the variables with these values set. If a name occurs several times, all occurrences get the value."""
     replaced = ["%s=%s" % (name_of(entry), values[name_of(entry)]) if name_of(entry) in values else entry for entry in entries]
     present = {name_of(entry) for entry in entries}
     return replaced + ["%s=%s" % pair for pair in values.items() if pair[0] not in present]

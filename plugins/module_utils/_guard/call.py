@@ -4,7 +4,7 @@
 
 """Parses the call of a runtime, and reports errors as a runtime does.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 CREATE, RESTORE = "create", "restore"
 PASS_THROUGH = "pass-through"  # an operator creates this file to turn the guard off
-# Exit codes of the guard, for its front. GOES_ON is not 0, because an interpreter that runs an empty program also exits with 0.
-MAY_START, REFUSED, BROKEN = 10, 3, 4  # before the last two, the guard writes the reason
+# Exit codes of the guard, for its front. GOES_ON is not 0, because an interpreter also exits with 0 after it has run an empty program.
+MAY_START, REFUSED, BROKEN = 10, 3, 4  # the guard writes the reason before it exits with one of the last two
 _OPTIONS = {"--bundle": "bundle", "-b": "bundle", "--log": "log", "--root": "root"}
 
 
@@ -48,7 +48,7 @@ def parse(arguments: Sequence[str]) -> Call:
 
 
 def refuse(call: Call, text: str) -> None:
-    """Write the reason into the log that containerd's shim reads. The shim does not show standard error."""
+    """Write the reason into the log file that containerd's shim reads. The shim does not show standard error."""
     line = json.dumps({"level": "error", "msg": text, "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())})
     if call.log:
         with contextlib.suppress(OSError), open(call.log, "a", encoding="utf-8") as stream:

@@ -5,7 +5,7 @@
 """The guard. It runs before NVIDIA's runtime creates a container that requests a GPU, and exits with MAY_START if the container may start.
 
 The front (front.py) starts it, passes the runtime's own arguments, and refuses the container on any other exit code.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from typing import Any
 
 SETTINGS = "settings.json"
-RUN = "/run/gpu-swarm-guard"  # not /run/gpu-swarm, which is removed with the watcher
+RUN = "/run/gpu-swarm-guard"  # not /run/gpu-swarm, because that directory is removed with the watcher
 PATIENCE_S = 5.0
 
 
 class Refused(Exception):
-    """The container may not start. ``code`` names the reason."""
+    """The container must not start. ``code`` names the reason."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -41,10 +41,11 @@ class Refused(Exception):
 
 
 class RefusedByRules(Refused):
-    """Refused by the rules, not because of a failure. It applies at ``audit`` too, because only the guard gives tasks with slots their GPUs."""
+    """The rules refuse the container; nothing has failed. This applies at ``audit`` too, because only the guard gives tasks with slots their GPUs."""
 
 
-# data_root: dockerd's directory. run: the guard's directory for files that a reboot may remove. patience_s: how long to wait for a stopping task.
+# data_root: dockerd's directory. run: the guard's directory for files that a reboot may remove. patience_s: how long to wait for a task that is
+# stopping (seconds).
 NodeSettings = namedtuple("NodeSettings", ["settings", "data_root", "run", "patience_s"])
 
 
@@ -80,7 +81,7 @@ def _node_settings(raw: dict[str, Any]) -> NodeSettings:
 
 
 def _changed_variables(config: str, settings: dict[str, Any]) -> tuple[str, ...]:
-    """Return the variables that config.toml names, if the file has changed since the last run. Otherwise the settings have them."""
+    """Return the variables that config.toml names, if the file has changed since the last run. If not, the settings contain these variables."""
     if config == settings.get("config"):
         return ()
     from . import toolkit_config  # imported here, because it takes a fifteenth of the guard's run time
@@ -140,7 +141,7 @@ def _read_container(document: dict[str, Any], labels: dict[str, str], root: str)
 
 
 def _keeps_running(root: str, name: str) -> bool:
-    """Return whether swarm wants the task to keep running, according to its agent's record."""
+    """Return whether the record of swarm's agent says that the task should keep running."""
     try:
         record = engine_record.task(root, name)
     except (BoltError, RecordError, OSError):
@@ -157,7 +158,7 @@ def _hold(request: Call, node: NodeSettings, labels: dict[str, str], root: str, 
             holder = holds.claim(folder, own_hold, node.patience_s, lambda hold: _keeps_running(root, hold.task))
         else:
             holder = holds.share(folder, own_hold)
-    except OSError as problem:  # for example if /run is full. Then devices that are held twice are not counted
+    except OSError as problem:  # for example if /run is full. Then the guard does not count devices that are held twice
         if refuses:
             raise
         finding_counts.add(node.run, service, {refusal.BROKEN: "%s: %s" % (problem.filename or folder, problem.strerror)})

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads dockerd's records of a container and its task: labels that no service can forge, and the resources that swarm assigned.
+"""Reads dockerd's records of a container and of its task: labels that no service can forge, and the resources that swarm assigned.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _CONFIG = "config.v2.json"
 _TASKS = os.path.join("swarm", "worker", "tasks.db")
 _BUCKETS = (b"v1", b"tasks")
-_REMAPPED = re.compile(r"[0-9]+\.[0-9]+")  # with userns-remap, dockerd's directory is named after user and group ids
+_REMAPPED = re.compile(r"[0-9]+\.[0-9]+")  # the name of dockerd's directory with userns-remap: a user id and a group id
 
 
 class EngineRecordError(Exception):
@@ -42,7 +42,8 @@ def labels(data_root: str, container: str) -> dict[str, str]:
 
 
 def data_roots(known_root: str, document: Mapping[str, Any], container: str) -> Iterator[str]:
-    """Yield the directories where dockerd's data may be: the one known when the guard was installed, then those in the container's mounts."""
+    """Yield the directories where dockerd's data may be: first the directory in the guard's settings, then the directories in the container's
+    mounts."""
     yield known_root
     inside = "%scontainers%s%s%s" % (os.sep, os.sep, container, os.sep)
     mounts = document.get("mounts")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Counts the guard's findings by service in a file under /run, and writes each to the journal at most once a minute.
+"""Counts the guard's findings by service in a file under /run, and writes each finding to the journal at most once a minute.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 FILE = "found.json"
 _SERVICES = 200  # the file lists at most this many services
-_TEXT = 300  # at most this many characters of a finding
+_TEXT = 300  # the file keeps at most this many characters of a finding
 _LOG_EVERY_S = 60  # swarm retries a refused task every few seconds while its service exists
 _JOURNAL = "/dev/log"
 _WARNING = 28  # syslog's number for a daemon's warning

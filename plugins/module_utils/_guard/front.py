@@ -4,9 +4,9 @@
 
 """Builds the guard's front: the program of the runtime nvidia for dockerd. It is a shell script, because each container calls it four times (pure).
 
-It becomes NVIDIA's runtime at once unless the call is create or restore and the container requests a GPU. So other containers start even if the
-guard's files are broken. A container that requests a GPU starts only if the guard allows it. The process id never changes.
-Private to this collection: no stability is promised to others.
+The front runs NVIDIA's runtime at once, except if the call is create or restore and the container requests a GPU. So other containers start even if
+the guard's files are broken. A container that requests a GPU starts only if the guard allows it. The process id never changes.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .call import BROKEN, MAY_START, PASS_THROUGH, REFUSED
 
 # Words in config.json that can make NVIDIA's runtime give the container a GPU.
 _ALWAYS = ("NVIDIA_VISIBLE_DEVICES", "DOCKER_RESOURCE_", "CUDA_VERSION", "nvidia-container-devices")
-# A variable that requests a GPU, except with values that request nothing. Each value ends with a quote.
+# A variable that requests a GPU. Values that request nothing do not match. Each value ends with a quote.
 _REQUEST = '"(%s)=([^"vn]|v[^o]|vo[^i]|voi[^d]|void[^"]|n[^o]|no[^n]|non[^e]|none[^"])|"CUDA_VERSION=|nvidia-container-devices'
 
 _PASSES = 'exec "$runtime" "$@"'
@@ -82,7 +82,7 @@ class Front(NamedTuple):
 
     runtime: str  # the program that the front calls
     home: str
-    code: str  # the directory of this version, so that a front replaced while it runs finds its own code
+    code: str  # the directory of this version: if a front is replaced while it runs, it still finds its own code
     python: str
     listed: Iterable[str]  # the variables that the key swarm-resource of config.toml names
     refuses: bool = True  # whether containers that request a GPU are refused if the code does not run

@@ -4,10 +4,10 @@
 
 """Records which container holds which device: one file for each container, under a lock, without a service.
 
-A file counts while the process that wrote it lives. The guard becomes NVIDIA's runtime and then runc or crun without changing its process id.
-After that, the container's first process counts, as their state files name it. A process is identified by its id and its start. So no file
-blocks a device after a kill or a reboot.
-Private to this collection: no stability is promised to others.
+A file is valid while the process that wrote it lives. The guard becomes NVIDIA's runtime and then runc or crun without changing its process id.
+Afterwards, the file is valid while the container's first process lives. The state files of runc and crun name this process. A process is
+identified by its id and its start. So no file blocks a device after a kill or a reboot.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from typing import Any, Callable, Iterator
 
 _POLL_S = 0.1
-_RUNNING_TASK_S = 1.0  # how long to wait for a task that swarm does not stop
-_STARTED = 22 - 3  # the field of /proc/<pid>/stat, counted after the name in parentheses
-# The state files of runc and crun (libcontainer/container_linux.go; src/libcrun/status.c), with the keys of the first process and its start.
+_RUNNING_TASK_S = 1.0  # how long to wait for a task that swarm does not stop (seconds)
+_STARTED = 22 - 3  # index of the start in /proc/<pid>/stat, counted after the name in parentheses
+# The state files of runc and crun (libcontainer/container_linux.go; src/libcrun/status.c), and their keys for the first process and its start.
 _STATES = (("state.json", "init_process_pid", "init_process_start"), ("status", "pid", "process-start-time"))
 
 
-# The devices that one container holds. pid: the process that creates it, or its first process if it started without the guard. started: the start
-# of that process in the kernel's ticks. root: the directory of runc's or crun's state, empty if unknown.
+# The devices that one container holds. pid: the process that creates it, or its first process if it started without the guard. started: when that
+# process started, in the kernel's ticks. root: the directory of runc's or crun's state, empty if unknown.
 Hold = namedtuple("Hold", ["container", "service", "task", "devices", "pid", "started", "root"])
 
 
@@ -44,9 +44,9 @@ def claim(
     keeps_running: Callable[[Hold], bool] = lambda dummy: False,
     wait: Callable[[float], Any] = time.sleep,
 ) -> Hold | None:
-    """Hold these devices. If another task still holds one of them after ``patience_s``, return its hold: a stopping task gets that long.
+    """Hold these devices. If another task still holds one of them after ``patience_s``, return its hold. A task that is stopping may take that long.
 
-    If swarm wants the holder to keep running (``keeps_running``), give up earlier. Then swarm has assigned a device twice and can try another node.
+    If swarm wants the holder to keep running (``keeps_running``), give up earlier: swarm has assigned a device twice and can try another node.
     """
     start = time.monotonic()
     while True:
@@ -62,7 +62,7 @@ def claim(
 
 
 def share(folder: str, own_hold: Hold) -> Hold | None:
-    """Hold these devices even if another container does; return that other hold."""
+    """Hold these devices even if another container already holds them. Return the other hold."""
     with _locked(folder):
         holder = _holder(folder, own_hold)
         _write(folder, own_hold)
@@ -70,7 +70,7 @@ def share(folder: str, own_hold: Hold) -> Hold | None:
 
 
 def adopt(folder: str, new_holds: list[Hold]) -> None:
-    """Write these holds for containers that have none yet."""
+    """Write these holds for containers that have no hold yet."""
     with _locked(folder):
         holding = {hold.container for hold in _living_holds(folder)}
         for hold in new_holds:
@@ -94,7 +94,7 @@ def started(pid: int) -> int | None:
 
 
 def _living_holds(folder: str) -> list[Hold]:
-    """Return the holds of living containers and remove the files of others."""
+    """Return the holds of living containers, and remove the files of all others."""
     living = []
     for name in os.listdir(folder):
         if name.startswith("."):
@@ -114,7 +114,7 @@ def _is_alive(hold: Hold) -> bool:
 
 
 def _first_process_is_alive(folder: str, name: str, process: str, start: str) -> bool:
-    """Return whether this state file names a first process that lives."""
+    """Return whether the first process in this state file is alive."""
     try:
         with open(os.path.join(folder, name), encoding="utf-8") as stream:
             state = json.load(stream)
@@ -137,7 +137,7 @@ def _write(folder: str, hold: Hold) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: str) -> Iterator[None]:
-    for directory in (os.path.dirname(folder), folder):  # one by one, because makedirs applies the mode only to the last directory
+    for directory in (os.path.dirname(folder), folder):  # created one by one, because makedirs applies the mode only to the last directory
         os.makedirs(directory, 0o700, exist_ok=True)
     with open(os.path.join(folder, ".lock"), "w", encoding="ascii") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)

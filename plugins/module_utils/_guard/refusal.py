@@ -4,9 +4,9 @@
 
 """Builds the messages of the guard's refusals, and finds them in a task's error (pure).
 
-Swarm shows the sentence in the task's error. The code at its end decides whether a job is tried again and whether a node passes `verify`, so the
-words may change. A guard before 0.3.0 wrote no code, so its refusals are recognized by their words.
-Private to this collection: no stability is promised to others.
+Swarm shows the sentence in the task's error. The code at its end decides whether a job is tried again and whether a node passes `verify`. So the
+rest of the sentence may change. A guard before 0.3.0 wrote no code, so its refusals are recognized by their text.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import namedtuple
 
-# The codes. Findings are counted by them too.
+# The codes. Findings are counted under these codes, too.
 MOUNT, FORGED, UNRESERVED, UNKNOWN = "mount", "forged", "unreserved", "unknown-device"
 APART, TOO_SMALL, TWICE = "two-cards", "too-small", "held-twice"
 RESTORED, NO_RECORD, BROKEN = "restored", "no-record", "broken"
@@ -33,7 +33,7 @@ _FAILED = "the guard of this node's GPUs failed, so the container does not start
 _NOT_RUNNING = "the guard of this node's GPUs does not run (%s), so the container does not start. %s"
 _REMEDY = "Run fleet.gpu_swarm.provision, or turn the guard off: touch %s"
 
-# Not compiled: that would take a tenth of the guard's run time, and the guard itself does not use them.
+# Not compiled: compiling would take a tenth of the guard's run time, and the guard itself does not use these patterns.
 _WITH_CODE = r"gpu-swarm: (.*) \(refusal: ([a-z-]+)\)"
 _WITHOUT_CODE = r"gpu-swarm: (.*)"
 # How a sentence began before it had a code. The first match counts.
@@ -50,7 +50,7 @@ _OLD_BEGINNINGS = (
     (r"the service \S+ is refused on this node", UNKNOWN),
 )
 
-# code: one of CODES, or a code of a newer guard. text: the sentence. whole: the sentence with prefix and code, as in the error.
+# code: one of CODES, or a code of a newer guard. text: the sentence. whole: the part of the error with prefix, sentence and code.
 Refusal = namedtuple("Refusal", ["code", "text", "whole"])
 
 
@@ -68,7 +68,7 @@ def no_record_message(problem: object) -> str:
 
 
 def failure_message(problem: Exception, flag: str) -> str:
-    """Return the message if the guard itself failed. ``flag`` is the file that turns it off."""
+    """Return the message if the guard itself failed. ``flag`` is the file that turns the guard off."""
     return _FAILED % (type(problem).__name__, problem, _REMEDY % flag)
 
 
@@ -83,7 +83,7 @@ def with_code(code: str, text: str) -> str:
 
 
 def parse_refusal(error: str) -> Refusal | None:
-    """Return the refusal in a task's error, None if no guard refused it."""
+    """Return the refusal in a task's error. None if no guard refused the task."""
     match = re.search(_WITH_CODE, error, re.DOTALL)
     if match:
         return Refusal(match.group(2), match.group(1), error[match.start() :])
@@ -93,5 +93,5 @@ def parse_refusal(error: str) -> Refusal | None:
 
 
 def _short(container: str) -> str:
-    """Return the short id, as docker shows it."""
+    """Return the short id that docker shows."""
     return container[:12]

@@ -4,8 +4,8 @@
 
 """Finds the resources that a task reserved, and their devices (pure).
 
-An advertised value is a device, or the node's map names its devices. For a kind that is an amount, the map names the cards of the kind.
-Private to this collection: no stability is promised to others.
+An advertised value is a device, or the node's map names the devices of the value. For a kind that is an amount, the map names the cards of the kind.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from typing import Any, Iterator, Mapping, Sequence
 
 VARIABLE = "DOCKER_RESOURCE_"
-# Key in the map for a kind that is an amount, because an amount has no named values.
+# Key in the map for a kind that is an amount. An amount has no named values.
 AMOUNT = ""
 
 
-# One resource that a task reserved. value: its name, or AMOUNT. devices: what the task sees for it; empty if the node does not advertise it. mib: its
-# part of their memory, None for whole devices or if unknown. together: whether all values of this kind must be on one device.
+# One resource that a task reserved. value: its name, or AMOUNT. devices: the devices that the task sees for this resource; empty if the node does not
+# advertise the resource. mib: the part of the devices' memory, None for whole devices or if unknown. together: whether all values of this kind must
+# be on one device.
 Part = namedtuple("Part", ["kind", "value", "devices", "mib", "together"], defaults=[None, False])
 
 
@@ -34,7 +35,7 @@ def reserved_parts(settings: Any, container: Any) -> tuple[Part, ...]:
         pairs = [(kind, value) for kind, value in container.task.named if is_gpu_kind(settings, kind)]
         amounts: Sequence[tuple[str, int]] = container.task.amounts
     elif container.unread:
-        # dockerd appends the scheduler's variables to the service's. An image's variable only counts if the service sets none.
+        # dockerd appends the scheduler's variables to the service's. An image's variable is read only if the service sets none.
         pairs = [(_kind_of_variable(settings, name), word) for name in settings.listed for word in bundle.last_requested(container.entries, name)]
         amounts = list(_amounts_in_variables(settings, container.entries))
     else:
@@ -48,7 +49,7 @@ def is_gpu_kind(settings: Any, kind: str) -> bool:
 
 
 def variable(kind: str) -> str:
-    """Return the variable in which a task finds its resources of a kind."""
+    """Return the name of the variable that lists a task's resources of a kind."""
     return VARIABLE + kind.upper()
 
 
@@ -59,7 +60,7 @@ def _kind_of_variable(settings: Any, name: str) -> str:
 def _amounts_in_variables(settings: Any, entries: Sequence[str]) -> Iterator[tuple[str, int]]:
     for kind, values in settings.map.items():
         numbers = bundle.last_requested(entries, variable(kind)) if AMOUNT in values else []
-        # Swarm writes no longer number, so a longer one is forged and ignored.
+        # Swarm never writes a longer number, so a longer number is forged and ignored.
         if len(numbers) == 1 and bundle.is_number(numbers[0]) and len(numbers[0]) <= bundle.MAX_DIGITS:
             yield kind, int(numbers[0])
 

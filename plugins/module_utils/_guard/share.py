@@ -5,7 +5,7 @@
 """Computes the variables about a task's share of a card (pure): its slots, its MiB, and the fraction of the card that a framework may take.
 
 The same MiB are a different fraction of each model of card, so the fraction is only known on the node where the task starts.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from .reservation import Part
 
 SLOTS, MEMORY, FRACTION = "GPU_SWARM_SLOTS", "MAX_CONTAINER_MEMORY", "GPU_MEMORY_FRACTION"
-_MILLION = 10**6  # fractions are rounded to this, so that none becomes 0, because frameworks take 0 for no limit
+_MILLION = 10**6  # no fraction is rounded to 0, because frameworks take 0 for no limit
 _DECIMAL = re.compile(r"(?:0?\.[0-9]+|[01](?:\.[0-9]*)?)")
 
 
-# variables: {name: value} to set. beyond: how the service sets more than it reserved, in words. too_small: why no process can use a share this small.
+# variables: {name: value} to set. beyond: a sentence, if the service sets more than it reserved. too_small: why no process can use a share this
+# small.
 Share = namedtuple("Share", ["variables", "beyond", "too_small"], defaults=["", ""])
 
 
@@ -54,7 +55,7 @@ def share(parts: Sequence[Part], own: Sequence[str], card_mib: Mapping[str, int]
 
 
 def _limit(wanted: str, reserved: int) -> tuple[int, list[str]]:
-    """Return the limit in MiB, and sentences if the service sets more than it reserved."""
+    """Return the limit in MiB, and sentences about variables that set more than the service reserved."""
     digits = wanted.lstrip("0")
     if not bundle.is_number(digits):  # 0 is no limit
         return reserved, []

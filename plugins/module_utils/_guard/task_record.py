@@ -5,7 +5,7 @@
 """Parses the record that swarm's agent keeps of a task: the resources that the scheduler assigned, and the service's variables (pure).
 
 The bytes are a protobuf message of swarmkit (api/objects.proto: Task; api/specs.proto; api/types.proto).
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ TYPE_CHECKING = False  # typing is not imported: that would take a fifth of the 
 if TYPE_CHECKING:
     from typing import Iterator
 
-# Numbers of fields.
-_SPEC, _DESIRED, _ASSIGNED = 3, 10, 15  # of Task: the service's specification, desired_state, and assigned_generic_resources
-_KEEPS_RUNNING = (512, 576)  # of TaskState: RUNNING and COMPLETE, so swarm does not stop the task
-_CONTAINER = 1  # of TaskSpec
-_ENVIRONMENT = 5  # of ContainerSpec
-_NAMED, _DISCRETE = 1, 2  # of GenericResource
-_KIND, _VALUE = 1, 2  # of both
+# The numbers of fields in the messages.
+_SPEC, _DESIRED, _ASSIGNED = 3, 10, 15  # fields of Task: the service's specification, desired_state, and assigned_generic_resources
+_KEEPS_RUNNING = (512, 576)  # values of TaskState: RUNNING and COMPLETE; swarm does not stop such a task
+_CONTAINER = 1  # field of TaskSpec
+_ENVIRONMENT = 5  # field of ContainerSpec
+_NAMED, _DISCRETE = 1, 2  # fields of GenericResource
+_KIND, _VALUE = 1, 2  # fields of both kinds of generic resources
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _FIXED = {_FIXED64: 8, _FIXED32: 4}
 
@@ -32,7 +32,7 @@ class RecordError(Exception):
 
 
 # One task. named: (kind, value) of each named generic resource. amounts: (kind, amount) of the others. environment: the variables that the service
-# sets, without those of its image. keeps_running: whether swarm wants it to keep running.
+# sets, without the variables of its image. keeps_running: whether swarm wants the task to keep running.
 TaskRecord = namedtuple("TaskRecord", ["named", "amounts", "environment", "keeps_running"], defaults=[False])
 
 

@@ -4,7 +4,7 @@
 
 """Finds swarm's variables in config.toml of the NVIDIA Container Toolkit (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ SWARM_RESOURCE = "swarm-resource"
 
 
 def listed_variables(text: str) -> tuple[str, ...]:
-    """Return the variables that swarm-resource names. It is a key of the top level, so search only before the first table.
+    """Return the variables that swarm-resource names. swarm-resource is a key of the top level, so search only before the first table.
 
-    NVIDIA's decoder accepts capital letters in the key, too (keysToTry in go-toml 1.9, marshal.go).
+    NVIDIA's decoder also accepts capital letters in the key (keysToTry in go-toml 1.9, marshal.go).
     """
     names: list[str] = []
     for statement in statements(text):

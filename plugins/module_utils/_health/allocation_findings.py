@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The findings of a node's watcher if processes and reservations differ, and the check of findings that a node returns (pure).
+"""The findings of a node's watcher about processes and reservations that differ, and the check of findings that a node returns (pure).
 
-A compromised node can return anything, and processes choose their names. So invalid findings are dropped, and texts are printable and short.
-Private to this collection: no stability is promised to others.
+A compromised node can return any text, and processes choose their own names. So invalid findings are dropped, and texts are made printable and short.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Finding(NamedTuple):
 
     name: str
     card: str  # the full UUID of a GPU or MIG device
-    task: str  # the id of the task that uses the card, or that leaves it idle; empty for a process without a task
-    holder: str  # the id of the task to which the card is allocated, if it is another one
-    by: str  # the name of the process that uses the card; its user comes first if it belongs to no task
+    task: str  # the id of the task that uses the card or leaves the card idle; empty for a process without a task
+    holder: str  # the id of the task to which the card is allocated, if that is another task
+    by: str  # the name of the process that uses the card; without a task, the name of its user precedes
     since: int  # seconds since 1970, by the node's clock
 
 
@@ -45,7 +45,7 @@ def short_text(text: str) -> str:
 
 
 def most_important(findings: Iterable[Finding]) -> list[Finding]:
-    """Return the most important findings, at most MAX_FINDINGS of them."""
+    """Return the most important findings, at most MAX_FINDINGS."""
     return sorted(findings, key=lambda finding: (NAMES.index(finding.name), finding))[:MAX_FINDINGS]
 
 
@@ -54,7 +54,7 @@ def as_lists(findings: Iterable[Finding]) -> list[list[Any]]:
 
 
 def valid_findings(value: Any) -> list[Finding]:
-    """Return the valid findings in a value that a node or a label of the swarm contains."""
+    """Return the valid findings in a value that comes from a node or from a label of the swarm."""
     items = value[: 2 * MAX_FINDINGS] if isinstance(value, (list, tuple)) else ()
     return most_important({finding for finding in map(_finding, items) if finding is not None})
 

@@ -2,14 +2,14 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The engine label in which a node reports the state of its GPUs to the swarm's managers (pure).
+"""The engine label that reports the state of a node's GPUs to the swarm's managers (pure).
 
-``ok`` · ``warning GPU-… reason=remap since=1764000000`` · ``fault GPU-… xid=79 since=…`` · ``unwatched``. Any of them may continue with
-``drift=1f2e3d4c`` if someone changed the node's files after provision. ``pci=00000000:C1:00.0 slot=12 serial=1320221054323`` say where the card
-is, if that is known. ``model=Tesla-T4`` comes last, if the node has no labels about its GPUs.
+``ok`` · ``warning GPU-… reason=remap since=1764000000`` · ``fault GPU-… xid=79 since=…`` · ``unwatched``. Each form may continue with
+``drift=1f2e3d4c`` if someone changed the node's files after provision. ``pci=00000000:C1:00.0 slot=12 serial=1320221054323`` say where the card is,
+if its place is known. If the node has no labels about its GPUs, ``model=Tesla-T4`` is at the end.
 
-An attacker who controls a node can write anything there, so unknown words are ignored.
-Private to this collection: no stability is promised to others.
+An attacker who controls a node can write any text into the label, so unknown words are ignored.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class Label(NamedTuple):
     """The report of a node."""
 
     state: str
-    card: str | None = None  # the full UUID of the first card in this state
+    card: str | None = None  # the full UUID of the first card with this state
     reason: str | None = None  # one of the reasons in verdict.py
-    xid: int | None = None  # the driver's number of the error
+    xid: int | None = None  # the driver's number for the error
     cards: int = 1  # the number of cards in this state
     since: int | None = None  # seconds since 1970, by the node's clock
-    drift: str | None = None  # a digest of the node's files, if they differ from what provision wrote
+    drift: str | None = None  # a digest of the node's files, if someone has changed them after provision
     # For the person who replaces the card: its present or last known place, and the printed serial number.
     pci: str | None = None
     slot: str | None = None
@@ -58,7 +58,7 @@ class Label(NamedTuple):
 
     @property
     def of_cards(self) -> Label:
-        """The label without drift and model."""
+        """Return the label without drift and model."""
         return self._replace(drift=None, model=None)
 
     def without_place(self) -> Label:
@@ -66,7 +66,7 @@ class Label(NamedTuple):
         return self._replace(pci=None, slot=None, serial=None, gpu=None)
 
     def describe_place(self) -> str:
-        """Return the place of the card as text; '' if it is unknown."""
+        """Return the place of the card as text; '' if the place is unknown."""
         return describe_place({"pci_bus_id": self.pci, "slot": self.slot, "serial": self.serial})
 
 
@@ -78,7 +78,7 @@ def format_label(label: Label) -> str:
         words.append("cards=%d" % label.cards)
     words += ["%s=%s" % (name, getattr(label, name)) for name in ("pci", "slot", "serial", "gpu") if getattr(label, name) is not None]
     if label.model is not None:
-        words.append("model=%s" % label.model)  # last, because managers of an older release read only 200 bytes
+        words.append("model=%s" % label.model)  # the model is last, because managers of an older release read only 200 bytes
     return " ".join(word for word in words if word)
 
 
@@ -105,12 +105,12 @@ def parse_label(value: str) -> Label:
 
 
 def reported_label(node: Mapping[str, Any]) -> str:
-    """Return the label's value of a node from the manager's API, '' if it has none."""
+    """Return the value of the label of a node from the manager's API; '' if the node has no label."""
     return str(((node.get("Description", {}).get("Engine") or {}).get("Labels") or {}).get(KEY) or "")
 
 
 def valid_uuid(uuid: str | None) -> str | None:
-    """Return the UUID if it is valid, else None."""
+    """Return the UUID if it is valid, or else None."""
     return _matching(_CARD, uuid)
 
 
@@ -152,13 +152,14 @@ def describe_label(label: Label) -> str:
 
 
 def fault_of(node: Mapping[str, Any]) -> str | None:
-    """Return the fault that a node reports, in the format of the label; None without a fault."""
+    """Return a node's reported fault in the format of the label; None without a fault."""
     label = parse_label(reported_label(node))
     return format_label(label.of_cards) if label.state == FAULT else None
 
 
 def is_same_fault(fault: str, other: str) -> bool:
-    """Return whether two texts describe one fault. If both have a start time, it must be equal. A run that finds a fault writes no start time."""
+    """Return whether two texts describe the same fault. If both have a start time, the times must be equal. A run that finds a fault writes no start
+    time."""
     since = {parse_label(fault).since, parse_label(other).since}
     return is_like_fault(fault, other) and (len(since) == 1 or None in since)
 

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides when a verdict counts and when the label is written (pure). Each write updates the node, and swarm's managers then check its tasks.
+"""Decides when a verdict is confirmed and when the label is written (pure). Each write updates the node. After an update, swarm's managers check the
+node's tasks.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any, Mapping, NamedTuple, Sequence
 from .label import FAULT, UNKNOWN, UNWATCHED, Label
 
 POLL_S = 10
-# A changed verdict is confirmed by a second read after this time.
+# A changed verdict is confirmed by a second read after this time (seconds).
 CONFIRM_S = 2
-# A fault is written at once. Its end waits for two minutes, so that an unstable card causes at most one write a minute.
+# A fault is written at once. The end of a fault is written after two minutes, so that an unstable card causes at most one write a minute.
 CALM_S = 120
-# While one fault is shown, a fault of another card waits only one minute: the person who fixes the first must see it.
+# While a fault is shown, a fault of another card is written after only one minute, so that the person who fixes the first card sees it.
 ANOTHER_S = 60
 # The watcher's file with the errors that the driver logged since the boot.
 EVENTS = "events.json"
@@ -26,7 +27,7 @@ BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 class Settled(NamedTuple):
-    """The verdict that counts, and the newest one. A new verdict counts after two equal reads in a row."""
+    """The confirmed verdict and the newest verdict. A new verdict is confirmed after two equal reads in a row."""
 
     verdict: Label | None = None
     newest: Label | None = None
@@ -37,15 +38,15 @@ class Settled(NamedTuple):
 
 
 def settle(before: Settled, newest: Label, certain: bool = False) -> Settled:
-    """Return the state after a read. ``certain``: the read already took long, so no second read is needed."""
+    """Return the state after a read. ``certain``: the read already took a long time, so no second read is needed."""
     return Settled(newest if certain or newest == before.newest else before.verdict, newest)
 
 
 def wanted_label(verdict: Label, before: Label | None, drift: str | None, now: float) -> Label:
     """Return the label for a verdict, with its start time.
 
-    ``before`` is the label that was wanted last, not the one that the managers see. The end of a fault may wait for tasks. If the card is lost
-    again meanwhile, that is a new fault, and the node is paused again.
+    ``before`` is the previous wanted label, not the label that the managers see. The end of a fault may wait until tasks end. If the card is lost
+    again meanwhile, this is a new fault, and the node is paused again.
     """
     plain = verdict._replace(drift=drift)
     if verdict.card is None and verdict.reason is None:
@@ -71,7 +72,8 @@ def _is_of_another(shown: Label, label: Label) -> bool:
 
 
 def is_urgent(shown: Label | None, label: Label) -> bool:
-    """Return whether the label reports a new fault. It is worth an update even if an old leader may then stop a task of the node."""
+    """Return whether the label reports a new fault. Such a label is written even if an old leader may stop a task of the node because of the
+    update."""
     return label.state == FAULT and (shown is None or label.without_place().of_cards != shown.without_place().of_cards)
 
 
@@ -84,6 +86,6 @@ def events_of_boot(stored: Mapping[str, Any], boot: str) -> list[dict[str, Any]]
 
 
 def add_event(events: Sequence[Mapping[str, Any]], uuid: str, xid: int, state: str) -> list[dict[str, Any]]:
-    """Return the errors with one more. Each card has at most one error of each number."""
+    """Return the errors with a further error. Each card has at most one error of each number."""
     event = {"uuid": uuid, "xid": xid, "state": state}
     return [dict(other) for other in events if (other["uuid"], other["xid"]) != (uuid, xid)] + [event]

@@ -4,10 +4,10 @@
 
 """Decides from a reading of a node's GPUs whether the node is ok, or has a warning or a fault (pure).
 
-A reading is ``{"error": a word or None, "gpus": [{"uuid", "pci", "model", "state", "reasons", "action", "mig": [uuid, …]}]}``. It has ``slow`` if it
-took long. While NVML has not answered, the error is ``slow`` and the cards are those of the last reading. ``last_uuid`` is the recorded UUID of a
-card that does not answer.
-Private to this collection: no stability is promised to others.
+A reading is ``{"error": a word or None, "gpus": [{"uuid", "pci", "model", "state", "reasons", "action", "mig": [uuid, …]}]}``. A reading has the
+key ``slow`` if it took a long time. While NVML has not answered, the error is ``slow``, and the cards are the cards of the last reading.
+``last_uuid`` is the recorded UUID of a card that does not answer.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from .._gpu.cards import Card, find_card
 from .._gpu.record import common_value, devices_of
 from .label import FAULT, OK, WARNING, Label, valid_uuid, with_place
 
-# Why the driver cannot be read: the `error` of a reading and the `reason` of the label.
+# Reasons why the driver cannot be read: the `error` of a reading and the `reason` of the label.
 HANG, MISMATCH, LIBRARY, DRIVER, BINDING = "hang", "mismatch", "library", "driver", "binding"
 # NVML works, but CUDA does not start because /dev/nvidia-uvm is missing.
 UVM = "uvm"
-# NVML works, but NVIDIA's toolkit gives no container its GPUs.
+# NVML works, but NVIDIA's toolkit cannot give GPUs to containers.
 TOOLKIT = "toolkit"
 # NVML has not answered yet, or took longer than SLOW_S seconds.
 SLOW, SLOW_S = "slow", 10
-# Within GRACE_S seconds after a boot, these may only mean that the driver is not loaded yet.
+# Within GRACE_S seconds after a boot, these errors may only mean that the driver is not loaded yet.
 NOT_LOADED = (LIBRARY, DRIVER, UVM, TOOLKIT)
 GRACE_S = 180
 # Reasons of a single card.
@@ -53,8 +53,8 @@ class Finding(NamedTuple):
 
 
 def assess_health(reading: Mapping[str, Any], expected: Sequence[str], events: Iterable[Mapping[str, Any]] = ()) -> Label:
-    """Return ok, or the worst warning or fault with its card. ``expected`` are the UUIDs that the node advertises, ``events`` the errors since the
-    boot (``uuid``, ``xid``, ``state``)."""
+    """Return ok, or the worst warning or fault with its card. ``expected`` are the UUIDs that the node advertises, ``events`` are the errors since
+    the boot (``uuid``, ``xid``, ``state``)."""
     findings = list(_findings(reading, expected, list(events)))
     for state in (FAULT, WARNING):
         worst = [finding for finding in findings if finding.state == state]
@@ -65,7 +65,7 @@ def assess_health(reading: Mapping[str, Any], expected: Sequence[str], events: I
 
 
 def common_model(gpus: Iterable[Mapping[str, Any]], expected: Sequence[str]) -> str | None:
-    """Return the model of the advertised cards, ``mixed`` for several models, None if it is unknown."""
+    """Return the model of the advertised cards, ``mixed`` for several models, None if the model is unknown."""
     return common_value(gpu.get("model") for gpu in gpus if _is_advertised(gpu, expected))
 
 
@@ -76,7 +76,7 @@ def answering_uuids(reading: Mapping[str, Any]) -> set[str]:
 
 def _findings(reading: Mapping[str, Any], expected: Sequence[str], events: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     if reading["error"] == BINDING:
-        # The cards may work; they just cannot be read.
+        # The cards may work although they cannot be read.
         yield Finding(WARNING, None, BINDING)
         return
     if reading["error"] == SLOW:
@@ -120,7 +120,7 @@ def _card_findings(gpu: Mapping[str, Any], is_advertised: bool) -> Iterator[Find
 
 
 def advertised_uuids(record: Mapping[str, Any]) -> list[str]:
-    """Return the UUIDs that a node advertises, from the record of what this collection wrote into daemon.json."""
+    """Return the UUIDs that a node advertises, from the record of this collection's changes of daemon.json."""
     values = [entry.partition("=")[2] for entry in record.get("resources") or []]
     devices = [device for value in values if value.startswith(("GPU-", "MIG-")) for device in devices_of(value)]
     return list(dict.fromkeys(devices + list(record.get("gpus") or [])))

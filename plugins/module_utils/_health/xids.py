@@ -4,7 +4,7 @@
 
 """Parses the errors that NVIDIA's driver logs (XIDs), and rates their severity (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from .xid_defaults import FAULTS, IGNORED
 # "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)".
 RECOVERY_ACTION = 154
 
-# A record of /dev/kmsg (Linux, Documentation/ABI/testing/dev-kmsg): "level and facility,number,time,flags;text". The kernel's facility is 0. Text
-# that a process writes to this file gets another one.
+# A record of /dev/kmsg (Linux, Documentation/ABI/testing/dev-kmsg): "level and facility,number,time,flags;text". The kernel's facility is 0. If a
+# process writes text to this file, the text gets another facility.
 _RECORD = re.compile(r"(\d{1,9}),[^;\n]*;(.*)")
-_FACILITY = 3  # the level takes the lowest 3 bits
+_FACILITY = 3  # the level is in the lowest 3 bits
 # Only the driver's own messages begin like this (NVIDIA's kernel_rc.c). Users can make the kernel log this text, for example as the name of a mount
-# option, but not at the beginning. A process can use the first fifteen characters as its name, and some messages begin with that name.
+# option, but not at the beginning. A process can use the first fifteen characters as its name, and some messages of the kernel begin
+# with the name of a process.
 _ADDRESS = r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.\d)?"
 _LINE = re.compile(r"NVRM: Xid \(PCI:(%s)(?: GPU-I:\d+)?(?: GPU-CI:\d+)?\): (\d{1,6})\b(.*)" % _ADDRESS)
 # A process can choose any name of up to fifteen characters, with blanks and commas. The kernel's log escapes some characters.
@@ -38,7 +39,7 @@ _MAX_TEXT = 200
 class Event(NamedTuple):
     """One logged error."""
 
-    pci: str  # without the function: 0000:c1:00
+    pci: str  # the address without the function: 0000:c1:00
     xid: int
     text: str
 
@@ -53,13 +54,13 @@ def parse_event(record: str) -> Event | None:
 
 
 def _printable_text(text: str) -> str:
-    """Return the driver's text in printable form. The name of a process is put in quotes, so that it cannot pretend to be other text."""
+    """Return the driver's text in printable form. The name of a process gets quotes, so that the name cannot look like other text."""
     quoted = _NAME.sub(lambda name: "name='%s'" % _NO_NAME.sub("?", name.group(1)), text.strip(" ,"), count=1)
     return printable(quoted)[:_MAX_TEXT]
 
 
 def bus_address(pci: str) -> str:
-    """Return one form of a PCI address for both spellings: NVML's 00000000:C1:00.0 and the kernel's 0000:c1:00."""
+    """Return a PCI address in one form for both spellings: NVML's 00000000:C1:00.0 and the kernel's 0000:c1:00."""
     domain, dummy_colon, address = pci.lower().split(".")[0].partition(":")
     return "%s:%s" % (domain.lstrip("0").rjust(4, "0"), address)
 

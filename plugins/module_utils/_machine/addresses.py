@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads the addresses of this machine, and finds which one Docker advertises for a setting, and whether Docker can choose one by itself.
+"""Reads the addresses of this machine. Finds the address that Docker advertises for a setting, and whether Docker itself can choose an address.
 
-``docker swarm init`` without an address takes the machine's only address and fails if there are several
-(moby daemon/cluster/listen_addr_linux.go). A join needs no address, because the manager sees where the node connects from. So a join ignores
+``docker swarm init`` without an address takes the machine's only address, and fails if the machine has several addresses
+(moby daemon/cluster/listen_addr_linux.go). A join needs no address, because the manager sees the source address of the connection. So a join ignores
 an address that cannot be resolved (daemon/cluster/swarm.go, Join).
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Interface(NamedTuple):
     """A network interface."""
 
     name: str
-    device: bool  # a network card, real or of a virtual machine
+    device: bool  # whether the interface is a network card, physical or of a virtual machine
     addresses: list[str]
 
 
@@ -49,7 +49,7 @@ def ambiguous_addresses() -> list[str]:
 
 
 def addresses_by_interface() -> dict[str, list[str]]:
-    """Return the addresses of each interface that other machines may reach. Skips the loopback and interfaces of containers."""
+    """Return the addresses of each interface that other machines may reach. The loopback and interfaces of containers are skipped."""
     by_name: dict[str, list[str]] = {}
     for name, address in _read_ipv4() + parse_inet6(_read(IF_INET6)):
         by_name.setdefault(name, []).append(address)
@@ -75,7 +75,8 @@ def advertised_address(setting: str, interfaces: Mapping[str, Sequence[str]]) ->
 
 
 def _single_address(name: str, addresses: Sequence[str]) -> str:
-    """Return the address of an interface, IPv4 first. Link-local addresses count. Raises ValueError if it has two of one family."""
+    """Return the address of an interface, with IPv4 before IPv6. Link-local addresses are included. Raises ValueError if the interface has two
+    addresses of one family."""
     v4, v6 = ([text for text in addresses if ipaddress.ip_address(text).version == version] for version in (4, 6))
     for same_family in (v4, v6):
         if len(same_family) > 1:
@@ -86,7 +87,7 @@ def _single_address(name: str, addresses: Sequence[str]) -> str:
 def find_ambiguous(interfaces: Iterable[Interface]) -> list[str]:
     """Return the addresses of ``interfaces`` that Docker cannot choose between.
 
-    Virtual interfaces count only if no device has an address, as in a container.
+    Virtual interfaces are used only if no network card has an address, for example in a container.
     """
     others = [interface for interface in interfaces if interface.name != "lo"]
     reachable = [interface._replace(addresses=[text for text in interface.addresses if _is_global(text)]) for interface in others]
@@ -99,7 +100,7 @@ def find_ambiguous(interfaces: Iterable[Interface]) -> list[str]:
 
 
 def _has_several_of_a_family(addresses: Iterable[str]) -> bool:
-    """Return whether two of these addresses are of one family. One of each is not ambiguous, because Docker takes IPv4."""
+    """Return whether two of these addresses are of one family. One IPv4 and one IPv6 address are not ambiguous, because Docker takes IPv4."""
     families = [ipaddress.ip_address(text).version for text in addresses]
     return len(families) > len(set(families))
 
@@ -116,7 +117,7 @@ def parse_inet6(text: str) -> list[tuple[str, str]]:
 
 
 def parse_ifconf(data: bytes) -> list[tuple[str, str]]:
-    """Return ``(interface, address)`` for each entry of SIOCGIFCONF. ``eth0:1`` counts as ``eth0``."""
+    """Return ``(interface, address)`` for each entry of SIOCGIFCONF. An alias such as ``eth0:1`` is returned as ``eth0``."""
     entries = [data[at : at + IFREQ_SIZE] for at in range(0, len(data), IFREQ_SIZE)]
     return [(entry[:NAME].split(b"\0")[0].decode().partition(":")[0], socket.inet_ntoa(entry[ADDRESS])) for entry in entries]
 

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads the versions of NVIDIA's driver from files. NVML cannot show a new library: a process keeps using the one that it loaded.
+"""Reads the versions of NVIDIA's driver from files. NVML cannot show a new library, because a process keeps using the library that it has loaded.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def read_signature(nvml_path: str | None) -> tuple[object, ...]:
     for path in find_libraries(nvml_path):
         try:
             status = os.stat(path)
-        except OSError:  # a dangling link: a driver is half removed, or being replaced
+        except OSError:  # a dangling link: a driver is partly removed, or is being replaced
             signature.append(path)
             continue
         signature.append((os.path.realpath(path), status.st_ino, status.st_size, int(status.st_mtime)))
@@ -34,7 +34,7 @@ def read_signature(nvml_path: str | None) -> tuple[object, ...]:
 
 
 def find_mismatch(nvml_path: str | None) -> str | None:
-    """Return a text with both versions if library and kernel module differ, else None."""
+    """Return a text with both versions if library and kernel module differ, or else None."""
     loaded = read_module_version()
     versions = [_VERSION.search(os.path.realpath(path)) for path in find_libraries(nvml_path)]
     releases = [match.group(1) for match in versions if match]

@@ -4,7 +4,7 @@
 
 """Reads CPU, memory and uptime from the kernel.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 """Reads the state of the toolkit's packages from the package manager's files. It starts no process.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 
 PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit-base", "nvidia-container-toolkit")
 
-# The files that list held packages, and the pattern of a line: dpkg(1) --set-selections, dnf-versionlock(8) of dnf 4 and of dnf 5, zypper(8) addlock.
-# Each pattern begins with a line break: in files of a megabyte, re finds literal text many times faster than ^.
+# The files that list held packages, and the pattern of a line. See dpkg(1) --set-selections, dnf-versionlock(8) of dnf 4 and dnf 5, zypper(8)
+# addlock. Each pattern begins with a line break: in files of a megabyte, re finds literal text many times faster than ^.
 HELD_FILES = (
     ("var/lib/dpkg/status", r"\nPackage: (%s)\nStatus: hold "),
     ("etc/dnf/plugins/versionlock.list", r"\n(%s)-\d+:"),
@@ -25,11 +25,11 @@ HELD_FILES = (
     ("etc/zypp/locks", r"\nsolvable_name: (%s)$"),
 )
 
-# The states of a package on which dpkg was working when it was killed.
+# The states of a package if dpkg was killed while it worked on the package.
 HALF_INSTALLED_STATES = ("half-installed", "unpacked", "half-configured")
 STATE_PATTERN = r"\nPackage: (%s)\nStatus: \S+ \S+ (\S+)$"
 
-# rpm records no such state. So the role nvidia_container_toolkit creates this file while dnf or zypper changes packages.
+# rpm does not record that it was killed. So the role nvidia_container_toolkit creates this file while dnf or zypper changes packages.
 UNFINISHED = "var/lib/gpu-swarm/packages-unfinished"
 
 
@@ -40,7 +40,7 @@ def held_packages(root: str = "/") -> list[str]:
 
 
 def is_half_installed(root: str = "/") -> bool:
-    """Return whether the package manager was killed while it worked on the packages. apt refuses all work until that is fixed."""
+    """Return whether the package manager was killed while it worked on the packages. apt refuses all work until someone repairs the packages."""
     if os.path.exists(os.path.join(root, UNFINISHED)):
         return True
     dpkg = os.path.join(root, "var/lib/dpkg")
@@ -51,7 +51,7 @@ def is_half_installed(root: str = "/") -> bool:
 
 
 def _find(pattern: str, path: str) -> list[Any]:
-    """Return all matches of the pattern in a file; none if the file does not exist."""
+    """Return all matches of the pattern in a file; [] if the file does not exist."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             return re.findall(pattern % "|".join(map(re.escape, PACKAGES)), "\n" + stream.read(), re.MULTILINE)

@@ -4,7 +4,7 @@
 
 """Finds which TCP ports of other machines this machine can reach.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 POLL_S = 0.2
-MIN_TIMEOUT_S = 0.5  # also for the last try, shortly before the deadline
+MIN_TIMEOUT_S = 0.5  # this limit also applies to the last try, shortly before the deadline
 
 
 def find_reachable(addresses: list[str], timeout_s: float) -> list[str]:
     """Return the addresses that accept a connection, such as ``10.0.0.5:2377`` or ``[fd00::1]:2377``.
 
-    It tries all at the same time and repeats that until one accepts or ``timeout_s`` is over.
+    Try all addresses at the same time. Repeat until an address accepts or ``timeout_s`` is over.
     """
     deadline = time.monotonic() + timeout_s
     while addresses:

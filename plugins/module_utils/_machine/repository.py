@@ -4,8 +4,8 @@
 
 """The commands that list and download packages with each package manager, and the parsers of their output.
 
-The commands read one repository, or the repositories of the node. They write only into one directory. The node's settings, such as proxies, apply.
-Private to this collection: no stability is promised to others.
+The commands read one repository, or the repositories of the node. They write only into one directory. They use the node's settings, such as proxies.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ from typing import Callable, Mapping, Sequence
 
 from .._errors import GpuSwarmError
 
-REPOSITORY = "nvidia-container-toolkit"  # its name in the definition for dnf and zypper
-MAX_SHOWN = 5  # versions in an error
-PLACEHOLDER = "{work}"  # replaced by the directory
+REPOSITORY = "nvidia-container-toolkit"  # the repository's name in the definition for dnf and zypper
+MAX_SHOWN = 5  # the number of versions in an error message
+PLACEHOLDER = "{work}"  # is replaced by the directory
 
-# Hooks that run after apt has read a list write elsewhere (update-notifier, command-not-found, AppStream, PackageKit). #clear works in files only.
+# Hooks run after apt has read a list, and write into other directories (update-notifier, command-not-found, AppStream, PackageKit).
+# #clear works only in a file.
 APT_CACHE = """\
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -39,18 +40,19 @@ DNF = ("dnf", "--assumeyes", "--setopt=cachedir={work}/cache", "--setopt=persist
 REPOQUERY = ("repoquery", "--queryformat", r"%{name} %{version}-%{release}\n")
 # In dnf 4, the command download is a plugin.
 DOWNLOAD = ("download", "--destdir={work}/packages")
-# No plugins: they write elsewhere (subscription-manager, generate_completion_cache), add repositories, and hide versions (versionlock).
+# Disable plugins: they write into other directories (subscription-manager, generate_completion_cache), add repositories, and hide versions
+# (versionlock).
 DNF_REPOSITORY = ("--setopt=reposdir={work}/repositories", "--repo=" + REPOSITORY, "--setopt=%s.skip_if_unavailable=False" % REPOSITORY)
 DNF_ONE = (*DNF, "--noplugins", *DNF_REPOSITORY, *REPOQUERY)
-# Some repositories of a node cannot be read without these plugins: they add repositories, or headers that a server requires.
+# Some repositories of a node cannot be read without these plugins. The plugins add repositories, or headers that a server requires.
 DNF_PLUGINS = "amazon-id,artifact-registry,spacewalk,susemanagerplugin"
 DNF_OWN = (*DNF, "--disableplugin=*", "--enableplugin=" + DNF_PLUGINS, *REPOQUERY)
-# zypper gets a root of its own: with its own rpm database and keys, and without services that rewrite definitions.
+# zypper uses a separate root. This root has its own rpm database and keys, and no services that rewrite definitions.
 ZYPPER = ("zypper", "--non-interactive", "--xmlout", "--root", "{work}/root", "--reposd-dir")
 ZYPPER_DIRECTORIES = ("/etc/products.d", "/etc/zypp/credentials.d", "/etc/zypp/vars.d", "/var/cache/zypp/raw", "/var/cache/zypp/solv")
 SEARCH = ("search", "--details", "--match-exact", "--type", "package")
 IMPORT = "rpm --root {work}/root --import {work}/key"
-# Errors are ignored: a node may have no key, or one that this rpm no longer accepts. The other keys are imported anyway.
+# Errors are ignored: a node may have no key, or a key that this rpm no longer accepts. The other keys are imported anyway.
 IMPORT_OWN = r"rpm --query gpg-pubkey --queryformat '%{DESCRIPTION}\n' > {work}/key && " + IMPORT + " || :"
 NOTHING_FOUND, SOME_SKIPPED = 104, 106  # zypper(8), exit codes
 
@@ -64,14 +66,14 @@ class Manager:
     download_command: tuple[str, ...]  # each package is name + version_separator + version
     version_separator: str
     line_pattern: str
-    error_pattern: str  # the parts of its output that an error shows
+    error_pattern: str  # the parts of the output that an error message shows
     refresh_commands: tuple[tuple[str, ...], ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     good_exit_codes: tuple[int, ...] = (0,)
-    copied_directories: Mapping[str, str] = field(default_factory=dict)  # from the node's directory to the copy
-    may_skip_repositories: bool = False  # it continues if it cannot read a repository
+    copied_directories: Mapping[str, str] = field(default_factory=dict)  # {the node's directory: the copy}
+    may_skip_repositories: bool = False  # the package manager continues if it cannot read a repository
 
 
 MANAGERS = {
@@ -109,7 +111,7 @@ MANAGERS = {
         good_exit_codes=(0, NOTHING_FOUND),
     ),
 }
-# For packages from the node's own repositories. apt reads the node's lists. The others copy the node's cache and update the copy.
+# These commands read the node's own repositories. apt reads the node's lists. For the others, the node's cache is copied, and they update the copy.
 MANAGERS_OF_NODE = {
     "apt": replace(MANAGERS["apt"], definition_path="", files={APT_CONF: APT_CACHE}, folders=("{work}/cache",), refresh_commands=()),
     "dnf": replace(
@@ -140,7 +142,7 @@ def parse_versions(manager: Manager, output: str) -> dict[str, list[str]]:
 
 
 def require_version(versions: Mapping[str, Sequence[str]], packages: Sequence[str], wanted: str) -> None:
-    """Raise GpuSwarmError unless all packages exist in that version."""
+    """Raise GpuSwarmError unless every package exists in this version."""
     lacking = [name for name in packages if wanted not in versions.get(name, ())]
     if not lacking:
         return
@@ -180,7 +182,7 @@ def query(manager: Manager, work: str, packages: Sequence[str], run: Runner) -> 
 
 
 def download(manager: Manager, work: str, packages: Sequence[str], version: str, run: Runner) -> None:
-    """Download the packages to ``{work}/packages``. The package manager compares checksums. Raises GpuSwarmError if that fails."""
+    """Download the packages to ``{work}/packages``. The package manager compares checksums. Raises GpuSwarmError if the download fails."""
     wanted = [name + manager.version_separator + version for name in packages]
     code, output, error = run([*(with_directory(word, work) for word in manager.download_command), *wanted])
     if code != 0:

@@ -4,7 +4,7 @@
 
 """Fetches the key that signs a repository, compares its fingerprint, and encodes it for the package manager.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._errors import GpuSwarmError
 from .._openpgp import Keys, encode_keys, normalize_fingerprint, parse_keys
 
 MAX_BYTES = 1 << 20  # a key has a few thousand bytes
-MAX_REDIRECTIONS = 10  # as in urllib
+MAX_REDIRECTIONS = 10  # the same limit as in urllib
 REDIRECTIONS = (301, 302, 303, 307, 308)
 
 
@@ -53,7 +53,7 @@ def _fetch_once(module: Any, url: str) -> Any:
 
 
 def _fetch_over_https(module: Any, url: str) -> Any:
-    """Fetch ``url`` and refuse each redirection to a URL without encryption: an attacker could replace the key there."""
+    """Fetch ``url``. Refuse each redirection to a URL without encryption, because an attacker could replace the key there."""
     module.params["follow_redirects"] = "none"  # an option of fetch_url
     for _hop in range(MAX_REDIRECTIONS):
         if not url.lower().startswith("https:"):
@@ -67,7 +67,7 @@ def _fetch_over_https(module: Any, url: str) -> Any:
 
 
 def check_key(data: bytes | None, wanted: str | None, source: str) -> Keys:
-    """Return the keys in ``data``. Raises GpuSwarmError unless each has the fingerprint ``wanted``."""
+    """Return the keys in ``data``. Raises GpuSwarmError unless each key has the fingerprint ``wanted``."""
     try:
         if len(data or b"") > MAX_BYTES:
             raise GpuSwarmError("it is longer than %d bytes" % MAX_BYTES)
@@ -81,7 +81,8 @@ def check_key(data: bytes | None, wanted: str | None, source: str) -> Keys:
 
 
 def is_armored(path: str, keys: Keys, always: bool = False) -> bool:
-    """Return whether the key file must be ASCII-armored. apt decides by the ending and ignores other files; rpm imports armored keys only."""
+    """Return whether the key file must be ASCII-armored. apt decides by the ending of the name and ignores other endings. rpm imports only armored
+    keys."""
     return always or {".asc": True, ".gpg": False}.get(os.path.splitext(path)[1], keys.armored)
 
 
@@ -91,7 +92,7 @@ def encode_for(path: str, keys: Keys, armored: bool = False) -> bytes:
 
 
 def read_installed(path: str, wanted: str | None, armored: bool = False) -> Keys | None:
-    """Return the keys at ``path``, no matter where their lines end; None if they have the wrong fingerprint or encoding."""
+    """Return the keys at ``path``; None if they have the wrong fingerprint or encoding. The positions of line breaks do not matter."""
     try:
         keys = check_key(read_file(path), wanted, path)
     except GpuSwarmError:

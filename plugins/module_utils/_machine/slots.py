@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads where GPUs are in a machine: the firmware's names of slots, and the PCI addresses of the driver's GPUs.
+"""Reads the places of GPUs in a machine: the firmware's names of slots, and the PCI addresses of the driver's GPUs.
 
-The kernel lists slots only if its driver for hot-plug slots, or pci_slot, is loaded. Private to this collection: no stability is promised to others.
+The kernel lists slots only if its driver for hot-plug slots, or pci_slot, is loaded. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def slots_by_address(root: str = "/") -> dict[str, str]:
 
 
 def driver_addresses(root: str = "/") -> list[str]:
-    """Return the addresses of the driver's GPUs, as NVML writes them. GPUs that fell off the bus are still listed."""
+    """Return the addresses of the driver's GPUs in the form of NVML. A GPU that fell off the bus is still listed."""
     return ["0000" + name.upper() for name in _names(os.path.join(root, DRIVER)) if _ADDRESS.fullmatch(name)]
 
 

@@ -4,7 +4,7 @@
 
 """Reads the version of the NVIDIA Container Toolkit.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Callable
 
 
 def read_version(run: Callable[[list[str]], tuple[int, str, str]], path: str) -> str | None:
-    """Return the version that nvidia-ctk prints; None without the toolkit. ``path`` lists the directories of programs, as PATH does."""
+    """Return the version that nvidia-ctk prints; None without the toolkit. ``path`` lists the directories of programs in the form of PATH."""
     ctk = shutil.which("nvidia-ctk", path=path)
     if not ctk:
         return None

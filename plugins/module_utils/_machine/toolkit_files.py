@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Records and restores the files that installing NVIDIA's toolkit writes outside of packages.
+"""Records and restores files that are changed when NVIDIA's toolkit is installed, but that no package contains.
 
 These are the repository's definition and key, edited definitions of other repositories, config.toml, and links of services. Each file is recorded
-before it is first written, so that it can be restored even after a run that failed or was killed.
-Private to this collection: no stability is promised to others.
+before the first write. So it can be restored even if a run failed or was killed.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .._files import Move, Snapshot
 
 NAME = "toolkit-files.json"
 DIRECTORY_MODE, FILE_MODE = 0o700, 0o600  # a definition may contain the password of a mirror
-# The definitions that the role nvidia_container_toolkit writes, and the mark in their first line.
+# The repository definitions that the role nvidia_container_toolkit writes, and the mark in their first line.
 DEFINITIONS = (
     "/etc/apt/sources.list.d/nvidia-container-toolkit.list",
     "/etc/yum.repos.d/nvidia-container-toolkit.repo",
@@ -31,21 +31,21 @@ DEFINITIONS = (
 )
 MARK = b": fleet.gpu_swarm.nvidia_container_toolkit"
 _KEY = re.compile(rb"signed-by=([^\]\s]+)|^gpgkey *= *file://(\S+)", re.MULTILINE)
-# Definitions of other repositories, which may use the key too.
+# Definitions of other repositories. They may use the key too.
 SOURCES = (
     "/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources", "/etc/yum.repos.d/*.repo",
     "/etc/zypp/repos.d/*.repo",
 )  # fmt: skip
 # The ending of Ansible's backup of a file that it changes.
 _BACKUP = re.compile(r"\.[0-9]+\.[0-9]{4}-[0-9]{2}-[0-9]{2}@[0-9:]{8}~$")
-# The links of enabled services. systemd leaves them when the packages are removed.
+# The links of enabled services. systemd keeps these links when the packages are removed.
 LINKS = "/etc/systemd/system/*.wants/nvidia-cdi-refresh.*"
 CONFIG = "/etc/nvidia-container-runtime/config.toml"
-RPMSAVE = ".rpmsave"  # rpm renames an edited file to this when it removes the package
-# Lines of config.toml that gpu_node writes and removes again. An upgrade of the packages may rewrite the file in between.
+RPMSAVE = ".rpmsave"  # rpm adds this ending to an edited file when it removes the package
+# Lines of config.toml that gpu_node writes and later removes. Meanwhile, an upgrade of the packages may rewrite the file.
 _LINES_OF_NODE = re.compile(rb"[ \t]*#?[ \t]*(?:swarm-resource|mode)\b|[ \t\r]*$")
 
-# By path: the file "before", as Snapshot.to_json() returns it, and the hashes of each "written" content.
+# {path: the file "before" in the form of Snapshot.to_json(), and the hashes of each "written" content}.
 Record = Dict[str, Dict[str, Any]]
 
 
@@ -63,7 +63,7 @@ class ToolkitFiles:
         return sorted({*recorded, *self._unrecorded(record)})
 
     def record_originals(self, paths: Iterable[str], check: bool, move: Move) -> bool:
-        """Record the files before a run writes them. A recorded file is recorded again only if someone has edited it since."""
+        """Record the files before a run writes them. If a file is already recorded, record it again only if someone has edited it since."""
         record = self._record()
         unrecorded = self._unrecorded(record)
         wanted = [path for path in paths if path not in record or self._is_edited(record, path)]
@@ -71,7 +71,7 @@ class ToolkitFiles:
         return self._write({**record, **new}, move) if new and not check else bool(new)
 
     def record_written(self, paths: Iterable[str], check: bool, move: Move) -> bool:
-        """Record the hashes of what a run has written."""
+        """Record the hashes of the contents that a run has written."""
         record = self._record()
         hashes = {path: _digest(path, self._read(path).data) for path in paths if path in record}
         new = {path: digest for path, digest in hashes.items() if digest and digest not in record[path]["written"]}
@@ -80,7 +80,7 @@ class ToolkitFiles:
         return self._write(record, move) if new and not check else bool(new)
 
     def restore(self, check: bool, move: Move) -> tuple[bool, list[str]]:
-        """Restore the former files. Return whether anything changes, and a text for each file that stays as it is."""
+        """Restore the former files. Return whether anything changes, and a text for each file that is not restored."""
         record = self._record()
         paths = sorted({*self._all_paths(record), *self._unrecorded(record)}, key=lambda path: (path not in DEFINITIONS, path))
         changed, edited, originals = False, [], set()
@@ -100,7 +100,7 @@ class ToolkitFiles:
     # -- one file ----------------------------------------------------------------------------------------------
 
     def _reason_to_leave(self, record: Record, path: str) -> str | None:
-        """Return why this file is not restored; None if it is."""
+        """Return why this file is not restored; None if it is restored."""
         current, before = self._read(path), self._before(record, path)
         if self._is_edited(record, path):
             return "someone has edited it since"
@@ -108,7 +108,7 @@ class ToolkitFiles:
         return "%s uses it" % ", ".join(users) if users else None
 
     def _is_edited(self, record: Record, path: str) -> bool:
-        """Return whether someone else changed the file. A new file without a record of its content comes from a run that was killed."""
+        """Return whether someone else changed the file. A new file without a record of its content was written by a run that was killed."""
         current, before = self._read(path), self._before(record, path)
         written = record.get(_recorded_as(path), {}).get("written", [])
         is_new = not written and not before.existed and path != CONFIG + RPMSAVE
@@ -134,7 +134,7 @@ class ToolkitFiles:
         return [self._path_below_root(source) for source, text in texts.items() if path in text and MARK.decode() not in text]
 
     def _unrecorded(self, record: Record) -> list[str]:
-        """Return the definitions, and their keys, that an older release wrote without a record."""
+        """Return the definitions and keys that an older release wrote without a record."""
         unrecorded: list[str] = []
         for path in DEFINITIONS:
             data = self._read(path).data or b""
@@ -145,7 +145,8 @@ class ToolkitFiles:
         return unrecorded
 
     def _original_of(self, path: str, unrecorded: Collection[str]) -> Snapshot:
-        """Return the file as it is now. A file in ``unrecorded`` counts as missing: an older release wrote it and did not record the former one."""
+        """Return the present file. A file in ``unrecorded`` is returned as missing, because an older release wrote it without recording the former
+        file."""
         entry = self._read(path)
         return Snapshot(entry.path) if path in unrecorded or MARK in (entry.data or b"") else entry
 
@@ -158,8 +159,8 @@ class ToolkitFiles:
                 yield path + RPMSAVE
 
     def _remove_backups(self, record: Record, originals: Collection[str | None], check: bool) -> bool:
-        """Remove Ansible's backups of contents that this collection wrote or restores. If a file is left edited, its backup is the only copy of the
-        original, so backups of ``originals`` stay."""
+        """Remove Ansible's backups of contents that this collection wrote or restores. Keep backups of ``originals``: if an edited file is not
+        restored, its backup is the only copy of the original."""
         own_contents = {self._before(record, path).sha256 for path in record}.difference(originals)
         patterns = [glob.escape(self._full_path(path)) + ".*~" for path in {*record, *DEFINITIONS}]
         candidates = [candidate for pattern in patterns for candidate in glob.glob(pattern) if _BACKUP.search(candidate)]
@@ -222,7 +223,7 @@ def _recorded_as(path: str) -> str:
 
 
 def _digest(path: str, data: bytes | None) -> str | None:
-    """Return the hash of a file. For config.toml, it leaves out the lines that gpu_node edits."""
+    """Return the hash of a file. The hash of config.toml excludes the lines that gpu_node edits."""
     if data is None or _recorded_as(path) != CONFIG:
         return _files.digest(data)
     return _files.digest(b"\n".join(line for line in data.splitlines() if not _LINES_OF_NODE.match(line)))

@@ -4,8 +4,8 @@
 
 """Checks the device /dev/nvidia-uvm. Without it CUDA does not start, although NVML works.
 
-Nothing creates it at boot. Until 1.17, NVIDIA's toolkit loaded the kernel module and created the device with the first container. Since 1.18, its
-default mode does neither (NVIDIA/nvidia-container-toolkit#1967, #1743). Private to this collection: no stability is promised to others.
+No service creates the device at boot. Until 1.17, NVIDIA's toolkit loaded the kernel module and created the device for the first container. Since
+1.18, its default mode does neither of these (NVIDIA/nvidia-container-toolkit#1967, #1743). Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from .. import _files
 
 DEVICE_PATH = "dev/nvidia-uvm"
-# If one of these exists, CUDA does not need this device: in WSL, and with the driver of Jetson.
+# If one of these files exists, CUDA does not need the device: they exist in WSL and with the driver of Jetson.
 NOT_NEEDED_WITH = ("dev/dxg", "sys/module/nvgpu")
 
 
@@ -37,7 +37,7 @@ def read_uvm(root: str = "/") -> UvmState:
 
 
 def uvm_problem(device: UvmState) -> str | None:
-    """Return why CUDA cannot use the device; None if it can, or does not need it."""
+    """Return why CUDA cannot use the device; None if CUDA can use the device or does not need it."""
     if not device.needed or (device.device_major is not None and device.device_major == device.module_major):
         return None
     if device.module_major is None:

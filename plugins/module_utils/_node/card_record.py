@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The record of where each card of a node is. Each run writes it, and so does the watcher when a card moves.
+"""Records where each card of a node is. Each run writes the record. The watcher writes it when a card moves.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class CardRecord:
         self._path, self._root = os.path.join(directory, NAME), root
 
     def read(self) -> list[Card]:
-        """Return the recorded cards. [] if the file is unreadable or missing, as after an earlier release: it only adds details to messages."""
+        """Return the recorded cards. [] if the file is unreadable or missing. Earlier releases wrote no such file. It only adds details to
+        messages."""
         try:
             with open(self._path, encoding="utf-8") as stream:
                 entries = json.load(stream)["cards"]

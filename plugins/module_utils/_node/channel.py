@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reports to the swarm's managers through an engine label in daemon.json, which dockerd loads with a reload.
+"""Reports to the swarm's managers: writes an engine label into daemon.json and lets dockerd reload the file.
 
-A reload makes dockerd load every other change in daemon.json, too. So the file is written only if dockerd has loaded exactly
-these bytes. Private to this collection: no stability is promised to others.
+A reload also makes dockerd load every other change in daemon.json. So the label is written only if dockerd has loaded the present file. Private to
+this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -35,11 +35,12 @@ class Channel:
         self._move = move
 
     def write(self, label: str) -> str | None:
-        """Show this label to the managers. Return why that is impossible, or None."""
+        """Show this label to the managers. Return why the label cannot be shown, or None."""
         return self._change(lambda content: engine_labels.set_label(content, self._path, KEY, label), label)
 
     def clear(self) -> str | None:
-        """Remove the label from daemon.json and from what the managers see. Return why that is impossible, or None."""
+        """Remove the label from daemon.json and from the running daemon, so that managers no longer see it.
+        Return why the label cannot be removed, or None."""
         return self._change(lambda content: engine_labels.without_label(content, self._path, KEY), None)
 
     def blocked(self, current: Snapshot, engine: Mapping[str, Any] | None) -> str | None:
@@ -77,7 +78,7 @@ class Channel:
         return None
 
     def _finish_killed(self) -> None:
-        """Finish the work of a killed writer of labels, so that its journal blocks nobody. The next run handles the journal of a killed run."""
+        """Finish the work of a killed writer of labels, so that its journal blocks nobody. If a run was killed, leave its journal to the next run."""
         kind = self._state.journal_kind()
         if kind == LABEL:
             current = Snapshot.take(self._path)
@@ -91,7 +92,7 @@ class Channel:
             _files.remove_leftovers(self._path)
 
     def _write_and_reload(self, current: Snapshot, content: bytes | None, label: str | None) -> None:
-        """Write the file and reload dockerd, or change nothing. The journal lets a run after a kill start from the former file."""
+        """Write the file and reload dockerd, or change nothing. If this process is killed, the next run finds the former file in the journal."""
         record = self._state.record()
         earlier = record[current.path]
         inserted = {**earlier[INSERTED], LABEL_KEY: KEY}

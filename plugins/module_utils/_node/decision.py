@@ -4,7 +4,7 @@
 
 """Decides what to do on one node (pure): from an observation and the options to a decision.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ if TYPE_CHECKING:
 class Decision(NamedTuple):
     """What to do on a node, and why."""
 
-    advertisement: dict[str, Any]  # from advertise.decide, with the labels
-    writes: dict[str, bytes | None]  # by path, in the order to write them: new bytes, or None to remove the file
-    inserted: dict[str, dict[str, Any]]  # by path, what this collection inserts, for the record
-    released: list[str]  # the paths that will contain no change of this collection
-    action: str | None  # what the daemon needs: restart | reload
+    advertisement: dict[str, Any]  # the result of advertise.decide, with the labels
+    writes: dict[str, bytes | None]  # {path: new bytes, or None to remove the file}, in the order to write them
+    inserted: dict[str, dict[str, Any]]  # {path: what this collection inserts}, for the record
+    released: list[str]  # the files that will contain no change of this collection
+    action: str | None  # restart or reload, if the daemon needs it
     restart: bool  # whether the daemon must restart
     changed: bool  # whether the decision changes anything on the node
-    drift: list[str]  # each difference between the node and the decision, in words
-    running: Running | None  # what the daemon must show afterwards; None if it is left alone
-    diff: list[dict[str, str]]  # of each written file, in Ansible's form
-    warnings: list[str]  # what the user should know; the change happens anyway
-    refused: list[dict[str, str]]  # {id, text} of each reason why the change must not be made
-    adopted: list[str]  # sentences about the user's settings that this collection takes over; also among the warnings
+    drift: list[str]  # a sentence for each difference between the node and the decision
+    running: Running | None  # the settings that the daemon must show afterwards; None if the daemon is left alone
+    diff: list[dict[str, str]]  # the diff of each written file, in Ansible's form
+    warnings: list[str]  # warnings for the user; the change happens anyway
+    refused: list[dict[str, str]]  # {id, text} for each reason why the change must not be made
+    adopted: list[str]  # sentences about the user's settings that this collection takes over; they are warnings too
     runtime_stays: bool  # whether Docker keeps the user's own runtime nvidia after this collection is removed
     reload_units: bool  # whether systemd may reload the units
-    reload_units_on_undo: bool  # whether systemd may reload them when the change is undone
+    reload_units_on_undo: bool  # whether systemd may reload the units when the change is undone
     guard: GuardWanted | None = None  # the guard to install
     guard_drift: Sequence[str] = ()  # how the installed guard differs from the wanted one
 
@@ -140,7 +140,7 @@ def _decide_guard(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> _Guard:
 
 
 def _decide_daemon(inputs: DecisionInputs, edits: Mapping[str, Edit], program: str | None) -> tuple[dict[str, Edit], Running | None, str | None]:
-    """Return the edits with the health label, what the daemon should show then, and the restart or reload that this takes."""
+    """Return the edits with the health label, the settings that the daemon should show afterwards, and the restart or reload that it needs."""
     observed, path = inputs.observed, inputs.params["daemon_config"]
     if not edits or not observed.engine:
         return dict(edits), None, None
@@ -175,7 +175,7 @@ def _changed_contents(observed: Observation, edits: Mapping[str, Edit]) -> dict[
 
 
 def _daemon_json_after(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> dict[str, Any]:
-    """Return the daemon.json that dockerd reads after the change: the one that the options name, or else the one on record."""
+    """Return the daemon.json that dockerd reads after the change: the file in the options, or else the recorded file."""
     recorded = [path for path in edits if restore.is_daemon(inputs.observed.record.get(path))]
     path = inputs.params["daemon_config"]
     if path not in edits and recorded:
@@ -189,20 +189,19 @@ def _runtime_stays(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> bool:
 
 
 def _flags_after(observed: Observation, edits: Mapping[str, Edit]) -> Sequence[str]:
-    """Return the words with which systemd starts dockerd after the change."""
+    """Return the command line with which systemd starts dockerd after the change."""
     contents = {unit.path: edits[unit.path].content for unit in observed.editable_units if unit.path in edits}
     return dockerd_flags.started_with(observed.units, {**contents, **dict.fromkeys(_never_loaded(observed, edits))})[1:]
 
 
 def _never_loaded(observed: Observation, edits: Mapping[str, Edit]) -> list[str]:
-    """Return the restored units with which dockerd was never started. It might not start with them, so their author has to
-    load them."""
+    """Return the restored units that dockerd was never started with. dockerd might not start with these units, so their author has to load them."""
     restored = [path for path in (unit.path for unit in observed.editable_units) if path in edits and edits[path].content is not None]
     return [path for path in restored if not edits[path].inserted.get("in_force", True)]
 
 
 def _is_start_changed(observed: Observation, edits: Mapping[str, Edit], writes: Mapping[str, bytes | None]) -> bool:
-    """Return whether dockerd must restart because its units have changed since it was started."""
+    """Return whether dockerd must restart because its units have changed since dockerd was started."""
     unit_paths = {unit.path for unit in observed.editable_units}
     units, recorded = unit_paths & set(writes) - set(_never_loaded(observed, edits)), unit_paths & set(observed.record)
     old_flags = observed.engine["running"] and any(dockerd_flags.is_managed(flag) for flag in dockerd_flags.flags_of(observed.engine["flags"]))
@@ -213,7 +212,7 @@ def _is_start_changed(observed: Observation, edits: Mapping[str, Edit], writes: 
 
 
 def _current_resources(params: Mapping[str, Any], observed: Observation, from_flags: Sequence[str]) -> dict[str, Any]:
-    """Return the node's resources now, from its files and its daemon. Invalid entries are reported elsewhere."""
+    """Return the node's present resources, from its files and its daemon. Other code reports invalid entries."""
     listed = daemon_json.parse(observed.daemon.data, params["daemon_config"]).get(daemon_json.RESOURCES)
     resources = {}
     for entries in (listed if isinstance(listed, list) else [], from_flags):
@@ -244,7 +243,7 @@ def _facts(params: Mapping[str, Any], observed: Observation, advertisement: Mapp
 
 
 def _values_with_users_mode(params: Mapping[str, Any], observed: Observation) -> dict[str, Any]:
-    """Return the values of config.toml, with the mode that the user set."""
+    """Return the values of config.toml, with the user's own mode."""
     values, mode = runtime_toml.values(observed.runtime.data), file_edits.chosen_mode(params, observed)
     return {**values, runtime_config.MODE: mode} if mode is not None else {key: value for key, value in values.items() if key != runtime_config.MODE}
 

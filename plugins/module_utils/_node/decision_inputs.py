@@ -4,7 +4,7 @@
 
 """The inputs of the decision about one node: its options, its observed state, and what it should advertise.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from .observation import Observation
 
 
 class DecisionInputs(NamedTuple):
-    """What the files, the daemon and the drift of one node are decided from."""
+    """The data that decides about the files, the daemon and the drift of one node."""
 
     params: Mapping[str, Any]  # the options of the module gpu_node
     observed: Observation
-    removed_flags: RemovedFlags  # the options in the units that start dockerd, and these units without them
+    removed_flags: RemovedFlags  # the options in the units that start dockerd, and the units without these options
     from_flags: list[str]  # the resources that move from flags into daemon.json
-    advertisement: dict[str, Any]  # from advertise.decide, with the labels
+    advertisement: dict[str, Any]  # the result of advertise.decide, with the labels
     findings: Sequence[Finding]  # the known issues that this node has

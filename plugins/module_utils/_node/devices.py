@@ -5,7 +5,7 @@
 """Installs, checks and removes gpu-swarm-devices.service, which creates at boot the devices that CUDA needs.
 
 NVIDIA's own service does this in releases after 1.20.0 (commit 8269969f of NVIDIA/nvidia-container-toolkit).
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from .devices_state import DevicesState, is_wanted
 UNIT = "gpu-swarm-devices.service"
 SERVICE = "the service that creates CUDA's devices at boot (%s)" % UNIT
 
-# Each command may fail (the dash before it), and the service ends after a minute. Before 1.18, create-device-nodes stops at the first device that
-# exists. nvidia-modprobe, which comes with the driver, creates the others and replaces a device with a wrong major number. If nvidia-modprobe is
-# not installed, nvidia-container-cli creates the device as for a container of the legacy mode (load_kernel_modules in nvc.c).
+# The dash before each command means that the command may fail. The service ends after a minute. Before 1.18, create-device-nodes stops at the first
+# device that exists. nvidia-modprobe, which comes with the driver, creates the others and replaces a device with a wrong major number. If
+# nvidia-modprobe is not installed, nvidia-container-cli creates the device as for a container of the legacy mode (load_kernel_modules in nvc.c).
 _UNIT = """\
 # Written by the Ansible collection fleet.gpu_swarm, which overwrites changes.
 [Unit]
@@ -70,7 +70,7 @@ class Devices:
         return DevicesState(broken, problem)
 
     def install(self) -> None:
-        """Install the service and run it. To see whether it created the devices, inspect them again."""
+        """Install the service and run it. The caller must check whether the devices exist then."""
         self._unit.start(self._text())
 
     def remove(self) -> None:

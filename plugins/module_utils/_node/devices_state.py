@@ -4,7 +4,7 @@
 
 """The devices that CUDA needs: whether a service should create them on this node, and their state.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Mapping, NamedTuple, Sequence
 class DevicesState(NamedTuple):
     """The state of the service and of the devices."""
 
-    drift: Sequence[str] = ()  # each difference from the wanted service, in words
-    problem: str | None = None  # why CUDA does not start, in words
+    drift: Sequence[str] = ()  # a sentence for each difference from the wanted service
+    problem: str | None = None  # a sentence that says why CUDA does not start
 
 
 def is_wanted(params: Mapping[str, Any]) -> bool:

@@ -4,7 +4,7 @@
 
 """Describes how a node differs from the decision, and how its files change (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .restore import Edit
 def drift(
     inputs: DecisionInputs, edits: Mapping[str, Edit], writes: Mapping[str, bytes | None], action: str | None, guard: Sequence[str] = ()
 ) -> list[str]:
-    """Return each difference as a sentence; [] only if there is nothing to do."""
+    """Return a sentence for each difference; [] only if nothing has to change."""
     params, observed = inputs.params, inputs.observed
     differences: list[str] = []
     running = observed.engine and observed.engine["running"]
@@ -51,7 +51,7 @@ def drift(
 
 
 def _shown(inputs: DecisionInputs) -> list[dict[str, Any]]:
-    """Return the generic resources that the daemon reports, or would report if it were started with its file."""
+    """Return the generic resources that the daemon reports. If it does not run: those that it would report after a start with its file."""
     observed, path = inputs.observed, inputs.params["daemon_config"]
     if observed.engine and observed.engine["running"]:
         return observed.engine["generic_resources"]

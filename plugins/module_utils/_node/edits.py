@@ -4,7 +4,7 @@
 
 """Decides how a node's files change (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -87,19 +87,19 @@ def _edit_runtime_config(inputs: DecisionInputs) -> Edit:
     entry = observed.record.get(inputs.params["runtime_config"])
     is_unchanged = entry and entry["written"] == observed.runtime.sha256 and entry[INSERTED] == inserted
     if is_unchanged and runtime_toml.is_as_wanted(observed.runtime.data, want):
-        return Edit(observed.runtime.data, [], inserted)  # this collection wrote it and nobody has changed it, so a parser need not be loaded
+        return Edit(observed.runtime.data, [], inserted)  # this collection wrote the file and nobody has changed it, so no parser is needed
     runtime = runtime_toml.edit(observed.runtime.data, inputs.params["runtime_config"], want)
     return Edit(runtime.content, runtime.notes, inserted)
 
 
 def _is_running_with(observed: Observation, removed_flags: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether the running daemon was started with these words. Another tool may have changed the unit without a restart."""
+    """Return whether the running daemon was started with these arguments. Another tool may have changed the unit without a restart."""
     running = [flag.text for flag in dockerd_flags.flags_of(observed.engine["flags"])] if observed.engine["running"] else []
     return bool(running) and all(word in running for part in removed_flags for word in part["words"])
 
 
 def resources_from_flags(observed: Observation, path: str, removed_flags: dockerd_flags.RemovedFlags) -> list[str]:
-    """Return the resources that move from flags into daemon.json. If a run was killed before it wrote that file, only the record has them."""
+    """Return the resources that move from flags into daemon.json. If a run was killed before it wrote daemon.json, only the record contains them."""
     daemon_entry = observed.record.get(path)
     is_written = daemon_entry and Snapshot.from_json(daemon_entry["original"]).sha256 != observed.daemon.sha256
     inserted = [] if is_written else [observed.record.get(unit.path, {}).get(INSERTED, {}) for unit in observed.editable_units]
@@ -119,7 +119,8 @@ def _check_flags(inputs: DecisionInputs) -> None:
 
 
 def _mode_to_write(inputs: DecisionInputs) -> str | None:
-    """Return the mode to write: the one that this toolkit needs, or the user's once it is no longer needed. None to leave the mode alone."""
+    """Return the mode that this toolkit needs. If this collection's mode is no longer needed, return the user's mode. None to leave the mode
+    alone."""
     if any(finding.id == checks.LEGACY_MODE for finding in inputs.findings):
         return _LEGACY
     if not _is_replaced(inputs.params, inputs.observed):
@@ -128,7 +129,7 @@ def _mode_to_write(inputs: DecisionInputs) -> str | None:
 
 
 def chosen_mode(params: Mapping[str, Any], observed: Observation) -> str | None:
-    """Return the mode that the user set, even if this collection has replaced it. None if the user set none."""
+    """Return the user's mode, even if this collection has replaced it. None if the user set no mode."""
     data = Snapshot.from_json(observed.record[params["runtime_config"]]["original"]).data if _is_replaced(params, observed) else observed.runtime.data
     return runtime_toml.read_lines(data)["mode"]
 
@@ -140,7 +141,7 @@ def _is_replaced(params: Mapping[str, Any], observed: Observation) -> bool:
 
 
 def _problems(inputs: DecisionInputs, doc: Mapping[str, Any], path: str) -> list[str]:
-    """Return why the daemon would not start with the file, given its present flags and those of its next start."""
+    """Return why the daemon would not start with the file, given its present flags and the flags of its next start."""
     observed, removed_flags = inputs.observed, inputs.removed_flags
     problems = daemon_problems.find_problems(doc, path) + ([observed.unit_problem] if observed.unit_problem else [])
     if observed.engine:
@@ -153,8 +154,8 @@ def _problems(inputs: DecisionInputs, doc: Mapping[str, Any], path: str) -> list
 
 
 def _flags_of_next_start(flags: Sequence[str], removed_flags: dockerd_flags.RemovedFlags) -> Sequence[str]:
-    """Return the flags of the next start, without those that the units no longer have. If a script starts dockerd, it may add
-    them again, so all flags count."""
+    """Return the flags of the next start: the present flags without this collection's options. If a script starts dockerd, return all present
+    flags, because the script may add them again."""
     if not dockerd_flags.is_dockerd(removed_flags.command):
         return flags
     return [word for flag in dockerd_flags.flags_of(flags) if not dockerd_flags.is_managed(flag) for word in flag.arguments]
@@ -165,7 +166,7 @@ def _flag_problems(doc: Mapping[str, Any], path: str, flags: Sequence[str]) -> l
 
 
 def _other_config(path: str, flags: Sequence[str]) -> list[str]:
-    """Return an error if dockerd has a flag to read another file than ``path``."""
+    """Return an error if a flag makes dockerd read another file than ``path``."""
     for position, word in enumerate(flags):
         name, equals, value = word.partition("=")
         if name == "--config-file":

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides whether a node has a fault, and writes it as the label that its watcher would report (pure).
+"""Decides whether a node has a fault, and returns the label that a watcher would report for it (pure).
 
-A node without a watcher can be paused for a fault as well. Private to this collection: no stability is promised to others.
+So a node without a watcher can be paused for a fault, too. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,24 +23,23 @@ def advertised_on_record(record: Mapping[str, Mapping[str, Any]], path: str) -> 
 
 
 def fault_from_error(details: Mapping[str, Any], uuids: Sequence[str], uptime_s: float) -> str | None:
-    """Return the fault of an unreadable driver. None if the node advertises no GPUs, or if the driver may still be loading
-    after the boot."""
+    """Return the fault if the driver cannot be read. None if the node advertises no GPUs, or if the driver may still be loading after the boot."""
     if not uuids or details.get("missing"):
         return None  # only Python's binding to NVML is missing; the cards may be fine
     reason = HANG if details.get("hangs") else details.get("unreadable") or DRIVER
     if reason in (*NOT_LOADED, HANG) and uptime_s < GRACE_S:
-        return None  # the driver is still being loaded, or starts its GPUs
+        return None  # the driver is still loading, or is starting its GPUs
     return format_label(Label(FAULT, reason=reason))
 
 
 def nvml_limit_s(timeout_s: float, hung: bool, reported: str | None) -> float:
-    """Return how long to wait for NVML (seconds). It is short if the last reading hung or the watcher reports a hang:
-    once the hang is over, NVML answers at once."""
+    """Return how long to wait for NVML (seconds). The time is short if the last reading hung or the watcher reports a hang.
+    Once the hang is over, NVML answers at once."""
     return min(timeout_s, SLOW_S) if hung or parse_label(reported or "").reason == HANG else timeout_s
 
 
 def is_already_reported(fault: str, reported: str | None) -> bool:
-    """Return whether the watcher reports this fault too. The watcher has read twice, so this run need not."""
+    """Return whether the watcher reports this fault too. The watcher has already read the GPUs twice, so this run need not repeat its reading."""
     return is_like_fault(fault, format_label(parse_label(reported or "").of_cards))
 
 
@@ -49,14 +48,14 @@ def fault_from_gpus(
 ) -> str | None:
     """Return the fault of the cards ``uuids`` that the node should advertise, or None.
 
-    ``errors`` are those that the watcher read in the kernel's log, because NVML may not show them. ``card_records`` says where each card is.
+    ``errors`` are the errors that the watcher read in the kernel's log. NVML may not show them. ``card_records`` says where each card is.
     """
     verdict = assess_health({"error": None, "gpus": [_card_reading(gpu) for gpu in gpus]}, uuids, errors)
     return format_label(with_card_place(verdict, card_records)) if verdict.state == FAULT else None
 
 
 def label_model(params: Mapping[str, Any], gpus: Sequence[Mapping[str, Any]], uuids: Sequence[str]) -> str | None:
-    """Return the model for the health label. None if other labels of the node have it."""
+    """Return the model for the health label. None if another label of the node names the model."""
     return common_model([_card_reading(gpu) for gpu in gpus], uuids) if is_model_reported(params) else None
 
 

@@ -4,8 +4,8 @@
 
 """Installs, compares and removes the guard's files on a node: its front, its code and its settings.
 
-Every step is a rename or can be repeated. A container that starts meanwhile finds the old files or the new ones.
-Private to this collection: no stability is promised to others.
+Every step is a rename or can be repeated. A container that starts meanwhile finds the old files or the new files.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Guard:
         created = self._make_home()
         if not CODE.is_installed(self.home):
             CODE.install(self.home)
-        self.adopt(wanted)  # before these settings apply to the first new task
+        self.adopt(wanted)  # write the holds before these settings apply to the first new task
         text = json.dumps({**wanted.settings, _CREATED: created}, indent=1, sort_keys=True) + "\n"
         self._write(_SETTINGS, text.encode("utf-8"), _files.NEW_FILE_MODE)
         self._put_front(wanted.front)
@@ -75,7 +75,7 @@ class Guard:
             _remove(old)
 
     def adopt(self, wanted: GuardWanted) -> list[str]:
-        """Write a hold for each task that started without the guard. Return a warning if that fails for some tasks."""
+        """Write a hold for each task that started without the guard. Return a warning if some holds cannot be written."""
         if wanted.settings["level"] == OFF:  # OFF reads no holds
             return []
         from .._guard import adopted  # most nodes have no guard
@@ -109,7 +109,8 @@ class Guard:
             self._put_front(front)
 
     def remove(self, program: str, in_use: bool) -> None:
-        """Remove the guard. While containers still call its path, the path links to ``program``; if ``program`` is not found, the guard stays."""
+        """Remove the guard. While containers still call its path, make the path a link to ``program``. If ``program`` is not installed, keep the
+        guard."""
         created = (_files.read_mapping(os.path.join(self.home, _SETTINGS)) or {}).get(_CREATED) or []
         if in_use:
             executable = shutil.which(program, path=SBIN)
@@ -146,7 +147,7 @@ class Guard:
         _files.write(os.path.join(self.home, name), data, self._move, mode)
 
     def _put_front(self, data: bytes) -> None:
-        """Replace the front atomically, because running containers call it at any time."""
+        """Replace the front atomically, because running containers may call it at any time."""
         new = self._front + ".new"
         if os.path.lexists(new):
             os.unlink(new)

@@ -4,8 +4,8 @@
 
 """Decides what the guard needs: its entry in daemon.json, its settings and its files (pure).
 
-The guard replaces the program of the runtime nvidia. It has no runtime name of its own, because a container remembers the name of its runtime.
-Private to this collection: no stability is promised to others.
+The guard replaces the program of the runtime nvidia. It does not use a runtime name of its own, because a container keeps the name of its runtime.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .guard_need import is_on_record, is_wanted
 from .guard_runtime import FORMER_PROGRAM, former_on_record, names_guard, runs_program
 from .restore import Edit
 
-# Key in the settings: the text of config.toml at the time of the run. The guard parses the file itself if it has changed since. So a different
+# Key in the settings: the text of config.toml at the time of the run. If config.toml has changed since, the guard itself parses it. So a different
 # text alone is no drift.
 _CONFIG_TEXT = "config"
 NOT_INSTALLED = "the guard of the GPUs is not installed"
@@ -38,7 +38,7 @@ class GuardWanted(NamedTuple):
 
 
 def add_guard(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> tuple[dict[str, Edit], GuardWanted | None]:
-    """Return the edits with the guard in daemon.json, and the files to install. If the node needs no guard: the same edits, and None."""
+    """Return the edits with the guard in daemon.json, and the files to install. If the node needs no guard, return the same edits and None."""
     path, observed = inputs.params["daemon_config"], inputs.observed
     must_stay = inputs.params["restart"] == "never" and inputs.params["state"] == "present" and is_on_record(inputs.params, observed)
     if path not in edits or not (is_wanted(inputs.params, inputs.advertisement) or must_stay):
@@ -86,7 +86,7 @@ def _data_root(inputs: DecisionInputs) -> str:
 
 
 def _listed_variables(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> tuple[str, ...]:
-    """Return the variables that config.toml names: those that this collection writes, and those that are there already."""
+    """Return the variables that config.toml names: the variables that this collection writes, and the variables that are in the file already."""
     written = bundle.split_words(inputs.advertisement["swarm_resource"]) if inputs.params["runtime_config"] in edits else []
     return tuple(dict.fromkeys([*written, *toolkit_config.listed_variables(_config_after(inputs, edits))]))
 
@@ -102,7 +102,7 @@ def _config_after(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> str:
 
 
 def files_drift(inputs: DecisionInputs, wanted: GuardWanted | None) -> list[str]:
-    """Return how the guard's own files differ from the wanted ones, in words."""
+    """Return sentences about the differences between the guard's own files and the wanted files."""
     guard, params = inputs.observed.guard, inputs.params
     if wanted is None:
         removable = params["state"] == "absent" or (params["state"] == "present" and params["restart"] == "if_needed")
@@ -119,7 +119,7 @@ def files_drift(inputs: DecisionInputs, wanted: GuardWanted | None) -> list[str]
 
 
 def wanted_program(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> str | None:
-    """Return the program that dockerd should use for the runtime nvidia. None if no guard is involved."""
+    """Return the program that dockerd should use for the runtime nvidia. None if the node neither has nor gets a guard."""
     path, observed = inputs.params["daemon_config"], inputs.observed
     former = former_on_record(observed.record.get(path))
     concerned = is_wanted(inputs.params, inputs.advertisement) or former is not None or runs_program(observed.engine, observed.guard.program)
@@ -127,7 +127,7 @@ def wanted_program(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> str | N
 
 
 def action_for_program(inputs: DecisionInputs, edits: Mapping[str, Edit], wanted: str | None, action: str | None) -> str | None:
-    """Return what the daemon needs so that it uses this program. ``action`` is the action that it needs anyway."""
+    """Return the restart or reload that makes the daemon use this program. ``action`` is the restart or reload that the daemon needs anyway."""
     engine, path = inputs.observed.engine, inputs.params["daemon_config"]
     if action or not engine or not engine["running"]:
         return action

@@ -5,7 +5,7 @@
 """Decides whether a node needs a guard (pure).
 
 Each call on a node loads this file, so it is small. The other files about guards are loaded only if the node has, had or gets one.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .journal import INSERTED
 
 
 def mapped_kinds(advertisement: Mapping[str, Any]) -> list[str]:
-    """Return the kinds of slots and groups. NVIDIA's runtime does not know their values, so even at level off only the guard
-    gives a task their cards."""
+    """Return the kinds of slots and groups. NVIDIA's runtime does not know their values. So even at level off, only the guard can give their cards
+    to a task."""
     return [kind for kind, values in advertisement["map"].items() if AMOUNT not in values]
 
 
@@ -39,7 +39,7 @@ def is_wanted(params: Mapping[str, Any], advertisement: Mapping[str, Any]) -> bo
 
 
 def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any], observed: Any) -> None:
-    """Raise GpuSwarmError if no task could use the slots or groups: a slot is too small, or the node has no guard and gets none."""
+    """Raise GpuSwarmError if no task could use the slots or groups, because a slot is too small or the node has no guard and gets none."""
     kinds = mapped_kinds(advertisement)
     _check_sizes({kind: advertisement["map"][kind] for kind in kinds}, params.get("cuda_overhead_mib") or 0)
     if kinds and not is_wanted(params, advertisement) and not is_on_record(params, observed):

@@ -5,7 +5,7 @@
 """The guard as the program of the runtime nvidia: in daemon.json, in its record, and in the running daemon (pure).
 
 Each call on a node loads this file, so it is small. The other files about guards are loaded only if the node has, had or gets one.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def former_on_record(entry: Mapping[str, Any] | None) -> str | None:
 
 
 def former_program(inserted: Mapping[str, Any]) -> str:
-    """Return the program that the guard calls. If that would be the guard itself, as in a daemon.json copied from another node: NVIDIA's."""
+    """Return the program that the guard calls. If daemon.json was copied from another node, it may name the guard itself. Then return NVIDIA's
+    program."""
     program = str(inserted.get(FORMER_PROGRAM) or RUNTIME_PATH)
     return RUNTIME_PATH if os.path.basename(program) == FRONT else program
 

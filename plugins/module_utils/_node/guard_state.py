@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The state of a node's guard, and the part of it that the module returns.
+"""The state of a node's guard, and the part of the state that the module returns.
 
 Each call on a node loads this file, so it is small. The other files about guards are loaded only if the node has, had or gets one.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ FRONT = "nvidia-guard"
 
 
 def level_of(report: Mapping[str, Any] | None) -> str:
-    """Return the level of a reported guard, '' without a guard. ``reserved`` if its settings are unreadable, because it hides GPUs then."""
+    """Return the level of a reported guard, '' without a guard. ``reserved`` if its settings are unreadable, because the guard hides GPUs then."""
     if report is None:
         return ""
     return str(report["level"]) if report["level"] in LEVELS else RESERVED
 
 
 def _memory(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return {kind: {devices, mib}} of kinds that are an amount of memory: their cards, and the least MiB that is of use to a task."""
+    """Return {kind: {devices, mib}} of the kinds that are an amount of memory: their cards, and the least MiB that a task can use."""
     device_map, overhead_mib = settings.get("map"), settings.get("overhead_mib")
     amounts = {kind: values.get(AMOUNT) for kind, values in device_map.items() if isinstance(values, dict)} if isinstance(device_map, dict) else {}
     least_mib = 1 + (overhead_mib if isinstance(overhead_mib, int) else 0)
@@ -41,16 +41,16 @@ class GuardState(NamedTuple):
     home: str
     python: str = ""  # the path of the Python that runs the guard
     code: str = ""  # the directory of this version's code, whether it exists or not
-    exists: bool = False  # whether its directory exists
-    link: bool = False  # whether it was removed, and only a link is left for containers that still call it
+    exists: bool = False  # whether the guard's directory exists
+    link: bool = False  # whether the guard was removed, and only a link is left for containers that still call it
     front: bytes | None = None  # the program that dockerd calls
     settings: dict[str, Any] | None = None
     code_is_current: bool = False
-    turned_off: bool = False  # whether an operator has turned it off with a file
-    findings: Mapping[str, Any] | None = None  # counted by service since the node booted
+    turned_off: bool = False  # whether an operator has turned the guard off with a file
+    findings: Mapping[str, Any] | None = None  # the guard's findings since the node booted, by service
 
     def report(self) -> dict[str, Any] | None:
-        """Return the guard for the module's result. None without a guard, or if only the link is left that containers still call."""
+        """Return the guard's state for the module's result. None without a guard, or if only the link for running containers is left."""
         if self.front is None:
             return None
         level = (self.settings or {}).get("level")

@@ -4,11 +4,11 @@
 
 """Keeps a lock, the journal of a change in progress, and the record of changed files on a node.
 
-``journal.json`` is written before the user's files change and contains them as they were. It exists only during a change
+``journal.json`` is written before the user's files change and contains the former files. It exists only during a change
 or after a run was killed. Then the next run starts from the same files. ``record.json`` stays between runs: the original
 files, the former values of changed keys, and the hash of what was written, so that ``state: absent`` can restore everything.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 LOCK_POLL_S = 0.1
 BACKUPS = "backup"
-# Key in a file's record: what was inserted or removed. Records on nodes use this word.
+# Key in a file's record: the settings that were inserted or removed. Records on nodes already contain this key.
 INSERTED = "ours"
-# The message if a journal exists and no run is using it.
+# The message if a journal exists and its run has ended.
 KILLED = "a run that was killed has left its journal"
-# Who wrote a journal: a run, which may change anything on the node, or a writer of the health label, which only changes daemon.json.
+# Who wrote a journal: a run, which may change any file, or a writer of the health label, which only changes daemon.json.
 RUN, LABEL = "run", "label"
 
-# By path, for each file that this collection changed: its original, what was inserted and what was written.
+# {path: the original, the inserted and the written content} of each file that this collection changed.
 Record = Dict[str, Dict[str, Any]]
 
 
@@ -86,7 +86,7 @@ class State:
                 self._has_lock = False
 
     def remove_unfinished_files(self) -> None:
-        """Remove unfinished files of a killed run."""
+        """Remove files that a killed run left unfinished."""
         _files.remove(self.candidate)
         for path in (self._journal, self._record, self.candidate):
             _files.remove_leftovers(path)
@@ -96,10 +96,10 @@ class State:
     def open_journal(
         self, before: Iterable[_files.Snapshot], intended: Mapping[str, tuple[bytes | None, Mapping[str, Any] | None]], kind: str = RUN
     ) -> None:
-        """Write the journal: each file before the change, and the content that it will have.
+        """Write the journal. It contains each file before the change, and the new content.
 
-        ``intended`` is ``{path: (new bytes, the file's record once it has them)}``. If several runs were killed one
-        after another, the journal names the intentions of all of them.
+        ``intended`` is ``{path: (new bytes, the file's record after they are written)}``. If several runs were killed one
+        after another, the journal contains the intended changes of all of them.
         """
         entries = []
         for item in before:
@@ -114,10 +114,10 @@ class State:
         return self._read(self._journal).get("kind", RUN) if os.path.exists(self._journal) else None
 
     def starting_point(self, current: _files.Snapshot) -> _files.Snapshot:
-        """Return the file before the change: ``current``, or what a killed run noted.
+        """Return the file before the change: ``current``, or the file that a killed run noted.
 
-        The note counts only if the file has the bytes that the killed run found or wanted to write. Otherwise someone has
-        edited it since, and the edit must not be lost.
+        The note is used only if the file has the bytes that the killed run found or wanted to write. Otherwise someone has
+        edited the file since, and the edit must not be lost.
         """
         journaled, dummy_steps = self._journal_entry(current.path)
         finished = self.record().get(current.path, {}).get("written") == current.sha256
@@ -135,7 +135,8 @@ class State:
         return None, []
 
     def unfinished(self) -> bool:
-        """Return whether a run or a writer of labels was killed before it finished. One that still holds the lock is running."""
+        """Return whether a run or a writer of labels was killed before it finished. If another process holds the lock, that process is still
+        running."""
         working_files = [os.path.basename(path) for path in (self._journal, self.candidate)]
         names = os.listdir(self.directory) if os.path.isdir(self.directory) else []
         return any(name in working_files or name.startswith(_files.TEMPORARY) for name in names) and not self._is_locked()
@@ -162,7 +163,7 @@ class State:
         return list(dict.fromkeys([*self.record(), *journaled]))
 
     def record_with_journal(self, snapshots: Iterable[_files.Snapshot]) -> Record:
-        """Return the record, and, for the files ``snapshots``, what a killed run changed before it could record that."""
+        """Return the record. For the files ``snapshots``, it includes changes that a killed run could not record any more."""
         files = self.record()
         for current in snapshots:
             for name in [name for name in files if name != current.path and _is_same_file(name, current.path)]:
@@ -182,7 +183,7 @@ class State:
                 _files.write(entry["backup"], original.data, self._move, original.mode, original.owner)
 
     def backup_path(self, path: str) -> str:
-        """Return a path for the backup of a file, made of the file's path and the time."""
+        """Return the path for a backup. It contains the file's path and the time."""
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         return os.path.join(self.directory, BACKUPS, path.lstrip("/") + "." + stamp)
 
@@ -245,7 +246,7 @@ def _try_lock(stream: IO[str]) -> bool:
 def _entry_after_kill(
     current: _files.Snapshot, journaled: _files.Snapshot, steps: Sequence[Mapping[str, Any]], entry: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
-    """Return the record of a file that a killed run wanted to change, derived from its present content. None if the run wanted to restore it."""
+    """Return the record of a file that a killed run wanted to change, as its present content shows. None if the run wanted to restore the file."""
     recorded = [step["record"] for step in steps if step["sha256"] == current.sha256]
     if recorded:
         return recorded[-1]
@@ -253,14 +254,14 @@ def _entry_after_kill(
     if not intended:
         return None
     if journaled.sha256 != current.sha256:
-        # Someone has edited the file since. It may contain what any of the killed runs inserted.
+        # Someone has edited the file since. It may contain the changes of any killed run.
         return {**intended[-1], INSERTED: _merge_inserted([item[INSERTED] for item in intended]), "pristine": False}
     # The file is unchanged, but the daemon may no longer run with it.
     return dict(entry) if entry else dict(intended[-1], original=current.to_json(), written=current.sha256, pristine=True)
 
 
 def _merge_inserted(dicts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge the dicts: join lists; for other values, the last one counts."""
+    """Return the merged dicts. Lists are joined; of other values, the last one is used."""
     merged: dict[str, Any] = {}
     for inserted in dicts:
         for key, value in inserted.items():
@@ -274,10 +275,10 @@ def entry_after_write(
 ) -> dict[str, Any]:
     """Return the record of one file after it was written.
 
-    ``inserted`` is what this collection inserted or removed. ``earlier`` is the file's former record, None at
-    the first write. ``backup`` is the path for a backup, used at the first write if the file existed. The original bytes are restored
-    only if nobody else has edited the file between this collection's writes (``pristine``). After an edit, only this collection's
-    changes are removed.
+    ``inserted`` says what this collection inserted or removed. ``earlier`` is the file's former record, None at the first
+    write. ``backup`` is the path for a backup. It is used at the first write if the file existed. ``pristine`` in the record
+    says that nobody else has edited the file between this collection's writes. Then the original bytes are restored later.
+    After an edit, only this collection's changes are removed.
     """
     return {
         "original": earlier["original"] if earlier else snapshot.to_json(),

@@ -4,9 +4,9 @@
 
 """Decides the health label in daemon.json when a run changes the node (pure).
 
-The watcher decides what the label says and when to write it. A run only sets it together with a restart that is due anyway, and with a reload that
-repairs drift.
-Private to this collection: no stability is promised to others.
+The watcher decides the text of the label and the time to write it. A run sets the label only with a restart that is due anyway,
+or with a reload that repairs drift.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .watcher_state import LABEL_KEY, is_wanted
 
 
 def add_label(inputs: DecisionInputs, edits: Mapping[str, Edit], action: str | None) -> tuple[dict[str, Edit], str | None]:
-    """Return the edits with the label added or removed, and the action that the daemon needs. ``action`` is its action without the label."""
+    """Return the edits with the label added or removed, and the action that the daemon needs. ``action`` is the daemon's action without the label."""
     path, engine = inputs.params["daemon_config"], inputs.observed.engine
     if path not in edits or inputs.params["state"] != "present":
         return dict(edits), action
@@ -46,8 +46,7 @@ def add_label(inputs: DecisionInputs, edits: Mapping[str, Edit], action: str | N
 
 
 def _reload_for_repair(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> str | None:
-    """Return ``reload`` if this repairs drift that the label reports. The watcher itself would report the repair only
-    once no task runs here."""
+    """Return ``reload`` if the run repairs drift that the label reports. The watcher itself would report the repair only when no task runs here."""
     contents = {file.path: file.data for file in inputs.observed.files}
     repairs = any(edit.content != contents.get(path) for path, edit in edits.items())
     watcher_waits = inputs.params.get("health_now") and _has_tasks(inputs)
@@ -79,7 +78,7 @@ def _label_value(inputs: DecisionInputs, edit: Edit, action: str | None) -> str:
 
 
 def _label_after_restart(inputs: DecisionInputs, uuids: Sequence[str], label: str) -> str:
-    """Return the label after the restart. The run has repaired the files by then, so only the state of the cards counts."""
+    """Return the label after the restart. The run has repaired the files by then, so the label reports only the state of the cards."""
     newest = format_label(parse_label(str((inputs.observed.watcher.status or {}).get("label") or label)).of_cards)
     fault = fault_from_gpus(inputs.observed.gpus, uuids, inputs.observed.watcher.errors, inputs.observed.cards)
     if fault:
@@ -88,8 +87,8 @@ def _label_after_restart(inputs: DecisionInputs, uuids: Sequence[str], label: st
 
 
 def _can_be_shown(inputs: DecisionInputs, edit: Edit, action: str | None) -> bool:
-    """Return whether a run may write the label. It may not if a flag keeps dockerd from loading later values. The first label needs a
-    restart, because a reload updates the node in the swarm, and only the watcher decides when that is safe."""
+    """Return whether a run may write the label. It may not if a flag keeps dockerd from loading later values. The first label needs a restart:
+    a reload updates the node in the swarm, and only the watcher decides when an update is safe."""
     observed = inputs.observed
     if not observed.engine or engine_labels.blocking_flags(observed.engine["flags"] or observed.engine["unit_flags"]):
         return False

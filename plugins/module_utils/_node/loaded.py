@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides whether dockerd has loaded daemon.json as it is now. If not, a reload would apply other changes too.
+"""Decides whether dockerd has loaded the present daemon.json. If not, a reload would apply other changes too.
 
-It compares digests of the file. Each is noted with the process that loaded it, because times mean nothing after someone has set the clock.
-Each restart and reload by this collection is noted in the file's record. The watcher notes restarts by others. If a run writes the file without
-restart and reload, dockerd already has these settings, and the run adds no other settings.
-Private to this collection: no stability is promised to others.
+It compares digests of the file. Each digest is noted with the process that loaded the file, because times are wrong after someone has set the
+clock. Each restart and reload by this collection is noted in the file's record. The watcher notes restarts by others. If a run writes the file
+without a restart or reload, dockerd already has these settings, and the run adds no other settings.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from .._health.pace import BOOT_ID
 from .watcher_state import HOME
 
 LOADED = "loaded"  # in the file's record
-# A file of the watcher, below the state directory: which dockerd runs, and the digest of what it has loaded, if known.
+# A file of the watcher, below the state directory: the running dockerd, and the digest of the file that it has loaded, if known.
 STARTS = os.path.join(HOME, "dockerd.json")
 
 
 def with_loaded_note(entry: Mapping[str, Any], content: bytes | None, engine: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the file's record, with ``content`` noted as what the running dockerd has loaded."""
+    """Return the file's record, with a note that the running dockerd has loaded ``content``."""
     return {**entry, LOADED: {"sha256": digest(content), "process": _process(engine)}}
 
 
 def without_loaded_note(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of a file that was just written, without a note that dockerd has loaded it."""
+    """Return the record of a file that was just written, without a note about what dockerd has loaded."""
     return {**entry, LOADED: None}
 
 
 def loaded_notes(entry: Mapping[str, Any] | None, state_dir: str) -> list[Mapping[str, Any]]:
-    """Return notes of what a process of dockerd loaded: first the one in the file's record, then the watcher's."""
+    """Return the notes about what dockerd has loaded: first the note in the file's record, then the watcher's note."""
     candidates = [_note_in_record(entry or {})]
     try:
         with open(os.path.join(state_dir, STARTS), encoding="utf-8") as stream:
@@ -47,16 +47,16 @@ def loaded_notes(entry: Mapping[str, Any] | None, state_dir: str) -> list[Mappin
 
 
 def _note_in_record(entry: Mapping[str, Any]) -> Any:
-    """Return the note in a file's record. Release 0.2.0 wrote no notes, but restarted dockerd after each change, so dockerd has loaded what
-    was written."""
+    """Return the note in a file's record. Release 0.2.0 wrote no notes, but restarted dockerd after each change. So dockerd has loaded the written
+    content."""
     return entry.get(LOADED, {"sha256": entry.get("written")})
 
 
 def is_loaded(notes: Sequence[Mapping[str, Any]], current: Snapshot, engine: Mapping[str, Any] | None) -> bool:
-    """Return whether dockerd has loaded the file as it is now.
+    """Return whether dockerd has loaded the present file.
 
-    The notes of the running process decide; the first note is the newer one. If the running process has no note, all notes must have the
-    file's digest: then any start since has read the same bytes.
+    The notes about the running process decide; the first note is newer. If no note is about the running process, all notes must have the file's
+    digest. Then each start since has read the same bytes.
     """
     if not engine or not engine["running"] or not current.existed:
         return False
@@ -66,7 +66,7 @@ def is_loaded(notes: Sequence[Mapping[str, Any]], current: Snapshot, engine: Map
 
 
 def process_identity(pid: int) -> dict[str, Any] | None:
-    """Return what identifies a process: the boot and the kernel's tick of its start. None if it does not run."""
+    """Return the boot and the kernel's tick of a process's start, which identify the process. None if it does not run."""
     try:
         with open("/proc/%d/stat" % pid, encoding="utf-8", errors="replace") as stream:
             tick = int(stream.read().rpartition(")")[2].split()[19])

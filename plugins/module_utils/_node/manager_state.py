@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads the state of gpu-swarm-manager, the service on a manager: its code, whether it runs, and the settings of the part that pauses nodes.
+"""Reads the state of the service gpu-swarm-manager on a manager: its code, whether it runs, and the settings of the part that pauses nodes.
 
-The plan compares it with what a manager should have. Private to this collection: no stability is promised to others.
+The plan compares this state with the wanted state. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNIT_PATH = "etc/systemd/system/" + UNIT
 STATUS = "run/gpu-swarm-manager/status.json"
 # Keys in its settings: the part that pauses nodes and writes metrics, and the part that removes finished jobs.
 PAUSE, JOBS = "pause", "jobs"
-# The setting of each part with the directory into which it writes.
+# The setting of each part that names the directory where the part writes.
 DIRECTORIES = {PAUSE: "metrics_directory", JOBS: "log_directory"}
 
 

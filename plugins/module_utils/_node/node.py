@@ -5,7 +5,7 @@
 """One node: inspects it, decides its state, and changes it.
 
 :meth:`Node.inspect` reads, :mod:`.decision` decides, :mod:`.transaction` writes.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Node:
     ``params`` are the options of the module gpu_node. ``run(argv)`` returns ``(rc, stdout, stderr)``. ``move(src,
     dest)`` replaces a file atomically. ``diff`` says whether the result shows how the files change.
 
-    ``facts`` holds what was read about the engine and its swarm. It is returned even if something else is wrong with the node.
+    ``facts`` contains the data about the engine and its swarm. The data is returned even if something else is wrong with the node.
     """
 
     root = "/"  # the root of the machine's files; tests have their own
@@ -82,13 +82,13 @@ class Node:
 
     @property
     def channel(self) -> Channel:
-        from .channel import Channel  # imported here: most nodes have no watcher and need not load it
+        from .channel import Channel  # imported here, because most nodes have no watcher
 
         return Channel(self.params, self.engine, self.state, self.move)
 
     @property
     def watcher(self) -> Watcher:
-        from .watcher import Machine, Watcher  # as above
+        from .watcher import Machine, Watcher  # imported here, because most nodes have no watcher
 
         data_root = (self.facts.get("engine") or {}).get("root_dir")
         return Watcher(self.params, self.state, Machine(self._run, self.move, str(self.root), self._load, data_root))
@@ -99,7 +99,7 @@ class Node:
 
     @property
     def guard(self) -> Guard:
-        from .guard import Guard  # as above
+        from .guard import Guard  # imported here, because most nodes have no guard
 
         return Guard(self.move, str(self.root))
 
@@ -131,7 +131,7 @@ class Node:
                 observed, decision = self._inspect_and_decide()
             with self._guard_installed(observed, decision):
                 outcome = apply(self, observed, decision)
-            # A task may have started between the adoption of the others and the reload.
+            # A task may have started after the first adoption and before the reload.
             unadopted = self.guard.adopt(decision.guard) if decision.guard and decision.changed else []
             if decision.guard_drift and not decision.guard:
                 self.guard.remove(self._former_program(observed), self._is_guard_called(outcome["restarted"]))
@@ -148,14 +148,14 @@ class Node:
         return result
 
     def _record_cards(self, observed: Observation) -> None:
-        """Record where each card is, in case one does not answer later."""
+        """Record where each card is, in case a card does not answer later."""
         if self.params["state"] == "absent":
             self._cards.remove()
         elif observed.gpus:
             self._cards.write(observed.cards)
 
     def _try_cuda(self, observed: Observation) -> dict[str, str | None]:
-        """Return why CUDA does not start. Do not try if a device is missing: drift reports that, and libcuda could create the device."""
+        """Return why CUDA does not start. Do not try if a device is missing: drift reports the missing device, and libcuda could create it."""
         if not (self.params.get("try_cuda") and observed.gpus) or observed.devices.problem:
             return {}
         from .._gpu import cuda  # only the role verify needs it
@@ -174,13 +174,13 @@ class Node:
 
     @contextlib.contextmanager
     def _guard_installed(self, observed: Observation, decision: Decision) -> Iterator[None]:
-        """Install the guard before daemon.json names it. If that change is undone, restore the guard as well."""
+        """Install the guard before daemon.json names it. If the change of daemon.json is undone, restore the guard, too."""
         if not (decision.guard and decision.changed):
             yield
             return
         refuse(self, observed, decision, decision.action)
         if not decision.guard_drift:
-            self.guard.adopt(decision.guard)  # only daemon.json lost the guard, and tasks may have started since
+            self.guard.adopt(decision.guard)  # only daemon.json no longer names the guard, and tasks may have started since
             yield
             return
         with self.guard.restored_on_failure():
@@ -199,8 +199,8 @@ class Node:
         return observed, decision
 
     def _wait_for_drain(self, observed: Observation, decision: Decision) -> Observation:
-        """Wait for the drain, and return the node's state then. If nobody has edited its files meanwhile, read only its containers again, so that
-        the node is back in service sooner."""
+        """Wait for the drain, and return the node's state afterwards. If nobody has edited its files meanwhile, read only its containers again,
+        so that the node returns to service sooner."""
         began = time.monotonic()
         validate(self, decision)
         self.engine.await_drain(self.params["drain_timeout"])
@@ -261,13 +261,14 @@ class Node:
         )
 
     def _located_cards(self, gpus: Sequence[Mapping[str, Any]], record: Record) -> Sequence[Card]:
-        """Return the record of the node's cards, updated with those that NVML shows now."""
+        """Return the record of the node's cards, updated with the cards that NVML shows now."""
         if not gpus:
             return ()
         return self._cards.updated_with(list(map(card_of, gpus)), fault.advertised_on_record(record, self.params["daemon_config"]))
 
     def _toolkit_problem(self, observed: Observation) -> str | None:
-        """Return why NVIDIA's toolkit gives GPUs to no container. Do not try if a card has failed: the decision says more about that."""
+        """Return why NVIDIA's toolkit cannot give GPUs to containers. Do not try if a card has failed, because the decision says more about the
+        card."""
         if not devices_state.is_wanted(self.params) or not observed.gpus or any(gpu["health"]["state"] == "failed" for gpu in observed.gpus):
             return None
         from . import trial  # imported here: most nodes have no GPUs
@@ -279,14 +280,15 @@ class Node:
     def _use_libraries(self) -> None:
         _libraries.add_to_path(self.params["library_path"], self.params["state_dir"])
         if self.params["advertise"] and self.params["state"] == "present" and not self.params["library_path"]:
-            binding.find_binding()  # if it is missing, stop here: the controller sends it and calls the module again
+            binding.find_binding()  # if the library is missing, stop here: the controller sends it and calls the module again
 
     def _former_program(self, observed: Observation) -> str:
         """Return the program of the runtime nvidia before the guard."""
         return guard_runtime.former_program((observed.record.get(self.params["daemon_config"]) or {}).get(INSERTED, {}))
 
     def _is_guard_called(self, restarted: bool) -> bool:
-        """Return whether dockerd or a container still uses the guard's path. Read again at the end, because containers may start at any moment."""
+        """Return whether dockerd or a container still uses the guard's path. Read the containers again, because a container may start at any
+        moment."""
         engine = self.engine.inspect()
         if guard_runtime.names_guard(Snapshot.take(self.params["daemon_config"]).data) or guard_runtime.runs_program(engine, self._guard_program()):
             return True
@@ -320,13 +322,13 @@ class Node:
         return missing
 
     def _other_paths(self, units: Iterable[UnitFile]) -> list[str]:
-        """Return the files that may be written besides those in the options: an administrator's units, and files on record."""
+        """Return the files that may be written besides the files in the options: an administrator's units, and files on record."""
         options = [os.path.realpath(self.params[name]) for name in ("daemon_config", "runtime_config")]
         recorded = [path for path in self.state.recorded_paths() if os.path.realpath(path) not in options]
         return list(dict.fromkeys(_editable_paths(units) + recorded))
 
     def _inspect_engine(self, missing: list[str]) -> tuple[dict[str, Any] | None, list[UnitFile]]:
-        """Return the engine, and the files that decide how it is started."""
+        """Return the engine, and the files that decide how dockerd is started."""
         engine = self.engine.inspect()
         if engine is None:
             missing.append("engine")
@@ -370,8 +372,8 @@ class Node:
         return reading
 
     def _read_nvml(self, retry: bool, hung: bool = False) -> dict[str, Any]:
-        """Read NVML. After a failure, read a second time if ``retry``, so that one failure does not pause the node. If the watcher reports
-        the same failure, one reading is enough. If NVML ``hung``, wait less for it."""
+        """Read NVML. If ``retry`` is true, read a second time after a failure, so that one failure does not pause the node. If the watcher reports
+        the same failure, one reading is enough. If NVML ``hung``, wait a shorter time."""
         limit_s = fault.nvml_limit_s(self.params["nvml_timeout"], hung, self._reported_label())
         try:
             return nvml.read_within(limit_s, self.params["nvml_path"], self.params["library_path"])
@@ -395,6 +397,6 @@ class Node:
     # -- small parts ---------------------------------------------------------------------------------------------
 
     def _install_libraries(self) -> bool:
-        """Install the libraries that the controller sent, so that it need not send them in later runs."""
+        """Install the libraries that the controller sent, so that the controller need not send them in later runs."""
         path = self.params["library_path"]
         return bool(path) and os.path.isfile(path) and _libraries.install(path, self.params["state_dir"])

@@ -4,7 +4,7 @@
 
 """The options of the module gpu_node, as its argument specification.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _argument(option: Option) -> dict[str, Any]:
 
 
 def _advertise() -> dict[str, Any]:
-    """Return the option ``advertise``: rules, with the options of every form and those of all forms."""
+    """Return the option ``advertise``: a list of rules. A rule has the options that all forms share, and the options of each form."""
     return {
         "type": "list",
         "elements": "dict",

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The state of a node as one inspection read it: a plain record.
+"""The state of a node that one inspection has read, as a plain record.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Observation(NamedTuple):
     cuda_version: str | None  # the newest CUDA that the driver supports
     daemon: Snapshot  # the file that daemon_config names
     runtime: Snapshot  # the file that runtime_config names
-    record: dict[str, dict[str, Any]]  # by path, for each file that this collection changed: its original and what was written
+    record: dict[str, dict[str, Any]]  # {path: the original and the written content} of each file that this collection changed
     engine: dict[str, Any] | None  # the result of Engine.inspect; None if Docker Engine is not installed
     containers: Sequence[dict[str, Any]]  # the running containers
     toolkit_version: str | None  # None without a toolkit
-    missing: list[str]  # what is not installed on the node, for 'missing' in the module's result
-    system_memory_mib: int | None = None  # GPUs without own memory share it; None without a GPU
-    cpu: dict[str, Any] | None = None  # what the kernel reports; None without a GPU
+    missing: list[str]  # the parts that are not installed on the node, for 'missing' in the module's result
+    system_memory_mib: int | None = None  # the node's memory, which GPUs without memory of their own share; None without a GPU
+    cpu: dict[str, Any] | None = None  # from the kernel; None without a GPU
     units: Sequence[UnitFile] = ()  # the files that decide how dockerd is started
     unit_problem: str | None = None  # why these files do not show how dockerd is started
     editable_units: Sequence[Snapshot] = ()  # the units that this collection may write
@@ -44,7 +44,7 @@ class Observation(NamedTuple):
     guard: GuardState = GuardState("/" + HOME)  # the program that checks containers before NVIDIA's runtime
     devices: DevicesState = DevicesState()  # the devices that CUDA needs besides the driver
     cards: Sequence[Card] = ()  # where each card is, from the node's record
-    toolkit_problem: str | None = None  # why NVIDIA's toolkit gives GPUs to no container
+    toolkit_problem: str | None = None  # why NVIDIA's toolkit cannot give GPUs to containers
 
     @property
     def files(self) -> list[Snapshot]:

@@ -4,7 +4,7 @@
 
 """Checks that a call has root and, if it installs services, a Python that only root can change.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -24,6 +24,6 @@ def require_root(params: Mapping[str, Any]) -> None:
 def require_own_python(params: Mapping[str, Any]) -> None:
     """Check the Python of this process if the node gets a watcher or a guard: both run with it."""
     if watcher_state.is_wanted(params) or guard_need.may_be_wanted(params):
-        from .._program import own_python  # imported here: most nodes have neither and need not load it
+        from .._program import own_python  # imported here, because most nodes have neither
 
         own_python.require_own_python()

@@ -4,8 +4,8 @@
 
 """Removes this collection's changes from the files on record (pure).
 
-The record shows what kind of file each is, because the options may name other files now.
-Private to this collection: no stability is promised to others.
+The kind of each file comes from the record, because the options may name other files now.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Edit(NamedTuple):
     """The change of one file."""
 
     content: bytes | None  # the new bytes, or None to remove the file
-    notes: list[str]  # what the user should know about this edit, in sentences
+    notes: list[str]  # sentences about this edit for the user
     inserted: dict[str, Any]  # what this collection inserts, for the record
 
 
@@ -79,7 +79,7 @@ def restore_former_files(observed: Observation) -> dict[str, Edit]:
 
 
 def with_copies(record: dict[str, dict[str, Any]], files: Iterable[Snapshot], former_files: Iterable[Snapshot]) -> dict[str, dict[str, Any]]:
-    """Return the record, with entries for files that the user moved or copied: the copy of a written file has the same original."""
+    """Return the record, with entries for files that the user moved or copied. The copy of a written file gets the same original."""
     written = {record[file.path]["written"]: record[file.path] for file in former_files if file.path in record}
     copies = {file.path: written[file.sha256] for file in files if file.existed and file.path not in record and file.sha256 in written}
     return {**record, **copies}

@@ -4,7 +4,7 @@
 
 """Builds the result of the module gpu_node.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Source(Protocol):
     """The parts of a node that this file uses."""
 
     params: Mapping[str, Any]
-    facts: dict[str, Any]  # about the engine and its swarm
+    facts: dict[str, Any]  # facts about the engine and its swarm
     state: State
     root: str
     diff: bool
@@ -89,14 +89,15 @@ def _find_fault(params: Mapping[str, Any], observed: Observation, decision: Deci
         return None
     refused = any(item["id"] == shrink.ID for item in decision.refused)
     path = params["daemon_config"]
-    # If the change is refused, the cards on record count. If it is accepted, only the cards count that the node will advertise.
+    # If the change is refused, check the cards on record. If the change is accepted, check only the cards that the node will advertise.
     record = observed.record if refused else {path: {INSERTED: decision.inserted.get(path)}}
     card_fault = fault.fault_from_gpus(observed.gpus, fault.advertised_on_record(record, path), observed.watcher.errors, observed.cards)
     return card_fault or (_toolkit_fault(params, observed) if hardware.uptime_s() > GRACE_S else None)
 
 
 def _toolkit_fault(params: Mapping[str, Any], observed: Observation) -> str | None:
-    """Return the fault of a node whose toolkit gives GPUs to no container. Missing devices of CUDA are no fault but drift: the run creates them."""
+    """Return the fault of a node if its toolkit cannot give GPUs to containers. Missing devices of CUDA are drift and no fault: the run creates
+    them."""
     is_accepted = NO_CONTAINER in (params.get("accept_risks") or ())
     if not observed.toolkit_problem or is_accepted or not fault.advertised_on_record(observed.record, params["daemon_config"]):
         return None

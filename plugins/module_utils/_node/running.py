@@ -4,7 +4,7 @@
 
 """Compares the running daemon with the wanted settings (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Running(NamedTuple):
 
     resources: list[str]  # KIND=value, sorted
     default_runtime: str | None
-    label: str | None = None  # the key of a label that the daemon must have, with any value
+    label: str | None = None  # the key of a label that the daemon must have; its value does not matter
     program: str | None = None  # the program of the runtime nvidia, if that is or was a guard
 
 
 def running_wanted(doc: Mapping[str, Any], flags: Sequence[str] = ()) -> Running:
-    """Return what a daemon shows after a start with this daemon.json and these restored flags."""
+    """Return the settings that a daemon shows after a start with this daemon.json and these restored flags."""
     parsed_flags = daemon_problems.conflicting_flags(flags)
     listed = [flag.value for flag in parsed_flags if flag.key == daemon_json.RESOURCES]
     runtimes = [flag.value for flag in parsed_flags if flag.key == daemon_json.DEFAULT_RUNTIME]
@@ -38,16 +38,16 @@ def running_wanted(doc: Mapping[str, Any], flags: Sequence[str] = ()) -> Running
 
 
 def running_now(engine: Mapping[str, Any]) -> Running:
-    """Return what the running daemon shows."""
+    """Return the settings that the running daemon shows."""
     resources = generic_resources.from_info(engine["generic_resources"])
     return Running(sorted(generic_resources.to_entries(resources)), engine["default_runtime"])
 
 
 def action_for(wanted: Running, engine: Mapping[str, Any], state: str) -> str | None:
-    """Return ``restart``, ``reload`` or None: the least that makes the daemon show what is wanted.
+    """Return the least action that makes the daemon show the wanted settings: ``restart``, ``reload`` or None.
 
     dockerd reads node-generic-resources only when it starts. It reloads default-runtime on SIGHUP, but only if the file sets it
-    (moby daemon/reload.go), so its removal needs a restart.
+    (moby daemon/reload.go). So removing default-runtime needs a restart.
     """
     now = running_now(engine) if engine["running"] else None
     if now is None or now.resources != wanted.resources:
@@ -58,7 +58,7 @@ def action_for(wanted: Running, engine: Mapping[str, Any], state: str) -> str | 
 
 
 def find_mismatch(wanted: Running, engine: Mapping[str, Any]) -> str | None:
-    """Return the first difference between the running daemon and ``wanted``, in words, or None."""
+    """Return a sentence about the first difference between the running daemon and ``wanted``, or None."""
     now = running_now(engine)
     if now.resources != wanted.resources:
         return "it shows %s, not %s" % (_short(now.resources), _short(wanted.resources))

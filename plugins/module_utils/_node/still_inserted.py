@@ -4,10 +4,10 @@
 
 """Checks whether a file still contains what this collection wrote into it (pure).
 
-The watcher reports missing parts as drift: exactly what the next run of ``provision`` would write again. Other keys, another order and other
-whitespace are no drift. A missing health label is no drift either, because the watcher itself writes it again.
+The watcher reports missing parts as drift, because the next run of ``provision`` would write them again. Other keys, another order and other
+whitespace are no drift. A missing health label is no drift either, because the watcher itself writes the label again.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .guard_runtime import FORMER_PROGRAM, names_guard, without_guard
 
 
 def is_still_inserted(content: bytes | None, path: str, inserted: Mapping[str, Any]) -> bool:
-    """Return whether the file still has what the record says was ``inserted``. False if the file cannot be parsed."""
+    """Return whether the file still contains the settings that the record calls ``inserted``. False if the file cannot be parsed."""
     try:
         return _in_daemon_json(content, path, inserted) if "resources" in inserted else _in_runtime_config(content, inserted)
     except GpuSwarmError:
@@ -34,6 +34,6 @@ def _in_daemon_json(content: bytes | None, path: str, inserted: Mapping[str, Any
 
 
 def _in_runtime_config(content: bytes | None, inserted: Mapping[str, Any]) -> bool:
-    from .._config import runtime_toml  # the watcher needs it only if someone has edited that file
+    from .._config import runtime_toml  # imported here, because the watcher needs it only if someone has edited config.toml
 
     return runtime_toml.is_as_wanted(content, runtime_toml.Want(inserted["swarm_resource"], inserted.get("mode")))

@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Applies a decision to one node: all of it, or nothing.
+"""Applies a decision to one node, either completely or not at all.
 
-A run may be killed at any point, because it keeps to this order: refuse → validate → journal → files → daemon → record → remove the
+A run may be killed at any point, because it works in this order: refuse → validate → journal → files → daemon → record → remove the
 journal. If a journal exists, the next run knows the state before the change.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Target(Protocol):
 
 
 def apply(node: Target, observed: Observation, decision: Decision) -> dict[str, Any]:
-    """Carry out the decision; return what was done to the daemon. The caller holds the node's lock.
+    """Carry out the decision, and return whether the daemon was restarted or reloaded. The caller holds the node's lock.
 
     If anything fails, restore the node and raise GpuSwarmError.
     """
@@ -112,8 +112,8 @@ def validate(node: Target, decision: Decision) -> None:
 
 
 def _change(node: Target, observed: Observation, decision: Decision, action: str | None, record: Record) -> dict[str, Any] | None:
-    """Write the files and restart or reload the daemon. Return what the daemon shows then; None if there was no action."""
-    # No other file changes, so no other file is noted in the journal.
+    """Write the files, and restart or reload the daemon. Return the facts that the daemon shows afterwards; None if no action was needed."""
+    # The journal contains only these files, because no other file changes.
     touched = [current for current in observed.files if current.path in decision.inserted or current.path in observed.record]
     before = [node.state.starting_point(current) for current in touched]
     try:
@@ -145,8 +145,8 @@ def _change(node: Target, observed: Observation, decision: Decision, action: str
 
 
 def _refuse_new_containers(node: Target, observed: Observation) -> None:
-    """Raise GpuSwarmError if containers run now that must not be stopped. Someone may have started one since the node was
-    inspected: reading GPUs and writing files takes time."""
+    """Raise GpuSwarmError if containers run that must not be stopped. Reading GPUs and writing files takes time, so someone may have started
+    a container since the node was inspected."""
     if node.params["when_busy"] != "refuse" or not observed.engine["running"]:
         return
     node.facts["containers"] = containers = node.engine.containers()
@@ -155,7 +155,7 @@ def _refuse_new_containers(node: Target, observed: Observation) -> None:
 
 
 def _write_or_remove(path: str, data: bytes | None, move: Move, entry: Mapping[str, Any] | None) -> None:
-    """Write or remove a file. ``entry`` is its record: a removed file comes back with its former mode and owner."""
+    """Write or remove a file. ``entry`` is its record. If a removed file is restored, it gets its former mode and owner."""
     if data is None:
         _files.remove(path)
     else:
@@ -175,7 +175,7 @@ def _act_on_daemon(node: Target, action: str, healthy: Healthy, reload_units: bo
 def _undo(
     node: Target, before: Iterable[_files.Snapshot], engine: Mapping[str, Any] | None, action: str | None, reload_units: bool
 ) -> tuple[bool, str]:
-    """Restore the files and the state of the daemon. Return whether that succeeded, and a sentence about it."""
+    """Restore the files and the state of the daemon. Return whether everything was restored, and a sentence about the outcome."""
     try:
         for snapshot in before:
             _files.restore(snapshot, node.move)
@@ -188,7 +188,7 @@ def _undo(
     if engine and engine["running"]:
         try:
             # Repeat the same action: after a failed reload, a restart would stop containers. systemd does not reload units
-            # with which dockerd was never started, because it might not start with them.
+            # that dockerd was never started with, because dockerd might not start with them.
             _act_on_daemon(node, action, lambda view: None, reload_units and not engine["needs_reload"])
             outcome += " and %s runs with them again" % node.engine.unit
         except GpuSwarmError as problem:
@@ -202,7 +202,7 @@ def _undo(
 
 
 def _record_after(node: Target, observed: Observation, decision: Decision) -> Record:
-    """Return the record after the change: for each file that this collection changed, its original and what was written."""
+    """Return the record after the change. For each file that this collection changed, it contains the original and the written content."""
     record = dict(observed.record)
     for current in observed.files:
         path = current.path
@@ -215,10 +215,10 @@ def _record_after(node: Target, observed: Observation, decision: Decision) -> Re
 
 
 def _intended_change(current: _files.Snapshot, decision: Decision, record: Record) -> tuple[bytes | None, Mapping[str, Any] | None]:
-    """Return the content that a file will have, and its record in case this run is killed right after writing it.
+    """Return a file's new content, and the file's record in case this run is killed right after writing the file.
 
-    A restored file gets the record of a file that was written unchanged: the daemon may still have to be started
-    with it.
+    A restored file gets the record of a file that was written unchanged, because the daemon may still have to be
+    started with it.
     """
     data = decision.writes.get(current.path, current.data)
     if current.path not in decision.released:

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tries without a container whether NVIDIA's toolkit can give containers GPUs in its mode.
+"""Tries, without a container, whether NVIDIA's toolkit can give GPUs to containers in the configured mode.
 
-A trial takes up to a second. The caller notes a digest of the files that decide the result, and tries again only if the digest changes.
-Private to this collection: no stability is promised to others.
+A trial takes up to a second. So the caller notes a digest of the files that decide the result, and tries again only if the digest changes.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SPEC_DIRS = ("/etc/cdi", "/var/run/cdi")
 _KIND = "nvidia.com/gpu"
 # Devices of this vendor need no specification file, because the runtime generates one for each container (automaticDevicePrefix).
 _AUTOMATIC = "runtime.nvidia.com/"
-# Options in config.toml that the hook of the legacy mode passes on, and that change the result.
+# Options in config.toml that change the result. The hook of the legacy mode passes them on.
 _OPTIONS = ("root", "ldcache", "user")
 _PROGRAMS = (CTK, CLI, "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-cdi-hook")
 _OUTPUT_MAX = 400  # the most characters of a command's output in a message
@@ -57,8 +57,8 @@ def trial_of(values: Mapping[str, Any], mode: str | None, uuids: Sequence[str]) 
 
 
 def _legacy(values: Mapping[str, Any]) -> Trial | None:
-    """Return the hook's call, from the values of [nvidia-container-cli]. None if they set an environment, which a trial
-    cannot repeat."""
+    """Return the command that the hook runs, from the values of [nvidia-container-cli]. None if the values set an environment, because a trial
+    cannot repeat it."""
     if values.get("environment"):
         return None
     return Trial([values.get("path") or CLI, *("--%s=%s" % (name, values[name]) for name in _OPTIONS if values.get(name)), "info"])
@@ -83,7 +83,7 @@ def spec_dirs(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def find_problem(run: Run, trial: Trial | None) -> str | None:
-    """Return why no container gets a GPU, in the toolkit's words. None if the toolkit works or is not installed. Try twice before reporting."""
+    """Return the toolkit's error if no container can get a GPU. None if the toolkit works or is not installed. Try twice before reporting."""
     program = shutil.which(trial.command[0], path=SBIN) if trial else None
     if not trial or not program:
         return None
@@ -98,7 +98,7 @@ def _try(run: Run, program: str, trial: Trial) -> str | None:
 
 
 def problem_in_output(trial: Trial, rc: int, out: str, err: str) -> str | None:
-    """Return the problem that a command's exit and output show, or None (pure)."""
+    """Return the problem that a command's exit code and output show, or None (pure)."""
     if rc != 0:
         lines = [line.strip() for line in (err or out).splitlines() if line.strip()]
         return "'%s' ends with %d: %s" % (" ".join(trial.command), rc, lines[-1][:_OUTPUT_MAX] if lines else "no output")

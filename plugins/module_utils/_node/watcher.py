@@ -4,7 +4,7 @@
 
 """Installs, checks and removes the watcher on a node: gpu-swarm-health.service, its code and its settings.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Watcher:
         return WatcherState(drift, blocked, status, label, self._logged_errors(), findings, missing)
 
     def _drift(self, status: Mapping[str, Any] | None) -> list[str]:
-        """Return how an installed watcher differs from the wanted state, in words."""
+        """Return sentences about the differences between an installed watcher and the wanted state."""
         state = self._params["state"]
         if state == "gathered" or (self._params["restart"] == "never" and state != "absent"):
             return []
@@ -117,8 +117,8 @@ class Watcher:
             )
 
     def remove(self, channel: Channel, tasks: bool) -> str | None:
-        """Stop the service, remove its label from what the managers see, and remove its files. Return why the label cannot be removed, or
-        None. ``tasks`` says whether tasks run here. Raises GpuSwarmError if the service does not stop."""
+        """Stop the service, remove its label and its files. Return why the label cannot be removed, or None. ``tasks`` says whether tasks run here.
+        Raises GpuSwarmError if the service does not stop."""
         failure = self._service.stop()
         if failure is not None:
             raise GpuSwarmError(
@@ -138,7 +138,7 @@ class Watcher:
             return pace.events_of_boot(read_mapping(os.path.join(self.home, pace.EVENTS)) or {}, stream.read().strip())
 
     def _settings(self) -> dict[str, Any]:
-        """Return the watcher's settings. Earlier values stay if the options do not say what the leader needs, or if dockerd is down."""
+        """Return the watcher's settings. Keep the earlier values if the options do not say what the leader needs, or if dockerd is down."""
         earlier = self._service.settings() or {}
         derived = {"health_report": self._report_when(), "data_root": self._data_root or earlier.get("data_root")}
         derived["model"] = is_model_reported(self._params)
@@ -148,9 +148,9 @@ class Watcher:
         return self._params.get("health_report") or (self._service.settings() or {}).get("health_report") or FAULTS
 
     def _unit_text(self) -> bytes:
-        """Return the unit, with no more limits than every service has. NVML and NVIDIA's programs may have to load the driver, create its devices and
-        change /sys, and the watcher reads the kernel's log."""
+        """Return the unit, only with the limits of every service. NVML and NVIDIA's programs may have to load the driver, create its devices
+        and change /sys. The watcher also reads the kernel's log."""
         service = _SERVICE.replace("{command}", self._service.command())
-        # Resolved here, because systemd drops a link below another writable directory.
+        # Resolve links here, because systemd ignores a link below another writable directory.
         writable = [os.path.realpath(self._state.directory), os.path.dirname(os.path.realpath(self._params["daemon_config"]))]
         return hardened.Unit(_NOTE, _DESCRIPTION, service, writable, _FAMILIES).text()

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The state of a node's watcher, whether the node needs one, and what it reports.
+"""The state of a node's watcher, whether the node needs a watcher, and the watcher's report.
 
 Each call on a node loads this file, so it is small. The other files about the watcher are loaded only if the node has, had or gets one.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ HOME = "health"
 STATUS = "run/gpu-swarm/health.json"
 # The label's key in the record of daemon.json.
 LABEL_KEY = "label"
-# What the watcher reports while tasks run here. Each label is an update of the node, and an old leader may stop a task because of it.
+# Which labels the watcher writes while tasks run here. Each new label updates the node, and an old leader may stop a task at an update.
 ALL, FAULTS = "all", "faults"
 NOT_INSTALLED = "the watcher of the GPUs is not installed"
 
@@ -44,13 +44,13 @@ def is_wanted_or_recorded(params: Mapping[str, Any], record: Mapping[str, Any]) 
 class WatcherState(NamedTuple):
     """The watcher as one inspection read it."""
 
-    drift: Sequence[str]  # each difference from the wanted watcher, in words
+    drift: Sequence[str]  # a sentence for each difference from the wanted watcher
     blocked: str | None  # why its label cannot be changed now
     status: dict[str, Any] | None  # the watcher's status file
     shown: str | None = None  # the label that the managers see
     errors: Sequence[Mapping[str, Any]] = ()  # errors of cards that the driver has logged since the boot, even before this watcher
-    allocation_findings: Sequence[Any] = ()  # where processes and reservations differ
-    missing: bool = False  # whether the node needs a watcher and has none
+    allocation_findings: Sequence[Any] = ()  # differences between processes and reservations
+    missing: bool = False  # whether the node needs a watcher but has none
 
     def report(self) -> dict[str, Any] | None:
         """Return the watcher's report about this node's GPUs for the module's result; None if no watcher runs."""

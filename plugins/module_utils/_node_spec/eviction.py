@@ -6,7 +6,7 @@
 
 Follows swarmkit's constraint package, constraint enforcer and orchestrators. Reads only constraints on node labels,
 because this collection changes nothing else that a constraint can name.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .._tasks.restarts import Restarts
 from .._tasks.tasks import ENDED, WANTED, age, assigned, is_job, is_movable
 from .updates import Change
 
-# At any update of an active node, the enforcer of such a leader rejects one of the tasks with an allocated generic resource of
-# this type, whatever was updated (moby#44378, swarmkit#3082, swarmkit#3162).
+# At any update of an active node, the enforcer of such a leader rejects one of the tasks with an allocated generic resource
+# of this type. It does not matter what the update changes (moby#44378, swarmkit#3082, swarmkit#3162).
 REJECTS_HOLDERS = {
     list: checks.BY_ID["old-leader-evicts-gpu-tasks"].versions,
     int: checks.BY_ID["old-leader-evicts-discrete-tasks"].versions,
@@ -40,7 +40,7 @@ def broken(constraints: Iterable[str] | None, labels: Mapping[str, str]) -> str 
 
 
 def evictions(changes: Sequence[Change], engine: str | None, listed: Listed) -> list[list[dict[str, Any]]]:
-    """Return, for each change, the tasks that it would evict. Takes one pass over the tasks.
+    """Return the tasks that each change would evict. Reads the list of tasks once.
 
     Several changes of one node are alternatives. ``engine`` is the leader's version.
     """
@@ -69,17 +69,17 @@ def evictions(changes: Sequence[Change], engine: str | None, listed: Listed) -> 
 def _verdict(change: Change, task: Mapping[str, Any], service: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return {reason, constraint, deferred} if the change evicts the task, or None."""
     before, after = change["before"], change["after"]
-    # No orchestrator of jobs handles a drain: tasks of jobs run on.
+    # No orchestrator of jobs handles a drain, so tasks of jobs continue to run.
     if after["Availability"] == "drain" and not is_job(task, service):
         newly = before["Availability"] != "drain"
         return {"reason": "drain", "constraint": None, "deferred": False} if newly else None
-    # The service's current constraints count, not those of its tasks.
+    # Check the service's current constraints, not the constraints of its tasks.
     spec = service["Spec"]["TaskTemplate"] if service else task["Spec"]
     constraints = (spec.get("Placement") or {}).get("Constraints")
     constraint = broken(constraints, after.get("Labels") or {})
     if constraint is None:
         return None
-    # Swarm enforces constraints only on active nodes. On others it does so when the node becomes active again.
+    # Swarm enforces constraints only on active nodes. On any other node, it enforces them when the node becomes active again.
     active = after["Availability"] == "active"
     broken_before = broken(constraints, before.get("Labels") or {}) is not None
     if broken_before and (before["Availability"] == "active" or not active):

@@ -4,7 +4,7 @@
 
 """Finds the nodes that must not be updated yet, according to their option ``if_shown`` and the ledger (pure).
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .updates import Want
 
 
 def held_back(wants: Iterable[Want], ledger: Callable[[], Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Return {id, hostname, reason} of each node that must wait. Read the ledger only if a node may have to wait. Nodes that the ledger does
-    not have are ignored; the caller reports that error."""
+    """Return {id, hostname, reason} of each node that must wait. Read the ledger only if a node may have to wait. Nodes that are
+    not in the ledger are ignored; the caller reports such an error."""
     conditional = [want for want in wants if want.get("if_shown") is not None]
     if not conditional:
         return []

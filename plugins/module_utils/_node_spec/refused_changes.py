@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides which part of a change may be written, depending on the tasks that it would evict now and on each node's option ``evict`` (pure).
+"""Decides which part of a change may be written (pure). This depends on the tasks that the change would evict now, and on each node's option
+``evict``.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from .._swarm.owned_labels import KEEP
 from .._tasks.keep import may_be_moved
 from .updates import Change, Decision, Want, plan_one
 
-# For a list of changes, the tasks that each of them evicts.
+# A function that returns, for a list of changes, the tasks that each change evicts.
 Evictions = Callable[[Sequence[Change]], Sequence[List[Dict[str, Any]]]]
 
 ANY, MOVABLE, NONE = "any", "movable", "none"
 CHOICES = [ANY, MOVABLE, NONE]
 
-# A change may be written in part: even if a node's labels must not change, it can get its availability back.
+# A part of a change may be written: if a node's labels must not change, the node can still get its availability back.
 WITHOUT_LABELS = {"labels": None, "mark": KEEP}
 NOTHING = {**WITHOUT_LABELS, "maintained": None, "availability": None, "remember": False, "role": None}
 
@@ -29,10 +30,10 @@ NOTHING = {**WITHOUT_LABELS, "maintained": None, "availability": None, "remember
 def decide(
     nodes: Iterable[Mapping[str, Any]], changes: Sequence[Change], wants: Sequence[Want], prefix: str, evictions: Evictions
 ) -> list[Decision]:
-    """Return a Decision for each change, in the order of ``wants``. ``nodes`` are those of the API.
+    """Return a Decision for each change, in the order of ``wants``. ``nodes`` are the nodes from the API.
 
-    ``evictions`` returns, for a list of changes, the tasks that each of them evicts (of eviction). It is called once and
-    only if anything changes, because it reads all tasks of the swarm.
+    ``evictions`` returns the tasks that each change in a list evicts (see the file eviction). It reads all tasks of the
+    swarm, so it is called at most once, and only if anything changes.
     """
     by_id = {node["ID"]: node for node in nodes}
     choices = [_choices(by_id[change["id"]], change, want, prefix) for change, want in zip(changes, wants)]
@@ -51,7 +52,7 @@ def _evict(want: Want) -> str:
 
 
 def _choices(node: Mapping[str, Any], change: Change, want: Want, prefix: str) -> list[Change]:
-    """Return the change and its smaller alternatives, from the whole change to none."""
+    """Return the change and its smaller alternatives, from the whole change to no change."""
     if _evict(want) == ANY or not change["changed"]:
         return [change]
     return [change] + [plan_one(node, dict(want, **less), prefix) for less in (WITHOUT_LABELS, NOTHING)]

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Updates of labels, availability and role of many nodes: decides what to write (pure), and writes it by one versioned update per node.
+"""Updates labels, availability and role of many nodes: decides about the changes (pure), and writes each node with one versioned update.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._swarm.lease import Leased
 from .._swarm.manager import Manager, OutOfSequence, SwarmError
 
 AVAILABILITIES = (ACTIVE, PAUSED, DRAINED)
-# Each attempt reads the node again. If all fail, something updates the node all the time.
+# Each attempt reads the node again. If all attempts fail, another program updates the node all the time.
 ATTEMPTS = 10
 
 # One entry of the module's option `nodes`.
@@ -39,14 +39,15 @@ class Change(TypedDict):
 
 
 class Decision(NamedTuple):
-    """The part of a change that may be written. ``evicted``: tasks that it evicts. ``refused``: tasks that kept the rest from being written."""
+    """The part of a change that may be written. ``evicted``: tasks that this part evicts. ``refused``: tasks that kept the rest from being
+    written."""
 
     change: Change
     evicted: list[dict[str, Any]]
     refused: list[dict[str, Any]]
 
 
-# Returns new decisions for the API's nodes, their changes and the entries of the option `nodes`.
+# A function that returns new decisions for the API's nodes, their changes and the entries of the option `nodes`.
 Decide = Callable[[Sequence[Mapping[str, Any]], Sequence[Change], Sequence[Want]], Sequence[Decision]]
 
 
@@ -108,7 +109,7 @@ def plan_one(node: Mapping[str, Any], want: Want, prefix: str) -> Change:
 
 
 def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tuple[dict[str, str], list[str]]:
-    """Return the node's labels with the wanted ones and the mark of its host, and the problems."""
+    """Return the node's labels, with the wanted labels and the mark of its host, and the problems."""
     labels = dict(before.get("Labels") or {})
     problems = []
     if want["labels"] is not None:
@@ -124,7 +125,7 @@ def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tu
     elif host:
         labels = owned_labels.mark(labels, host, want.get("mark"), prefix)
     if want.get("mark") == owned_labels.REMOVE and not is_set_by_run(before, prefix):
-        _forget(labels, *(prefix + key for key in NOTES))  # someone has changed the availability since, so no later return would remove these
+        _forget(labels, *(prefix + key for key in NOTES))  # someone has changed the availability since, so no later return would remove these labels
     if want.get("maintained"):
         labels = owned_labels.add_maintained(labels, want["maintained"], prefix)
     return labels, problems
@@ -136,7 +137,7 @@ def _availability(
     """Return the labels with or without the former availability, the new availability (None for no change), and the problems."""
     labels, problems, availability = dict(labels), [], want["availability"]
     mark, since, fault = prefix + FORMER, prefix + SINCE, prefix + owned_labels.PAUSED_FOR
-    noted = {since: want.get("now"), prefix + BY: want.get("by")}  # the time and the playbook
+    noted = {since: want.get("now"), prefix + BY: want.get("by")}  # the value contains the time and the playbook
     if availability == "former":
         if not _may_return(paused_for(before, prefix), want):
             return labels, None, []  # the node has another fault by now
@@ -145,13 +146,13 @@ def _availability(
         if availability not in AVAILABILITIES + (None,):
             problems.append("%s has label %s=%s, which is not an availability" % (name, mark, availability))
         if before["Availability"] != set_by_run:
-            availability = None  # someone has changed it since, so leave it
+            availability = None  # someone has changed the availability since, so do not change it
     elif want.get("paused_for") and before["Availability"] != ACTIVE:
-        availability = None  # someone has paused or drained it, and decides when that ends
+        availability = None  # someone has paused or drained the node, and decides when it returns
     elif want["remember"]:
         former, set_by_run = read_mark(labels.get(mark))
         if former is None or before["Availability"] != set_by_run:
-            former = before["Availability"]  # someone has changed the availability since, so the mark is void
+            former = before["Availability"]  # someone has changed the availability since, so the mark is no longer valid
             _forget(labels, *noted, fault)
         labels[mark] = former if availability in (None, PAUSED) else "%s/%s" % (former, availability)
         for key, value in noted.items():
@@ -163,7 +164,7 @@ def _availability(
 
 
 def _may_return(fault: str | None, want: Want) -> bool:
-    """Return whether a node that is paused for ``fault`` may return: the caller knows this fault, or found that it is over."""
+    """Return whether a node that is paused for ``fault`` may return, because the caller knows this fault or found that it is over."""
     over = want.get("over")
     return fault in (None, want.get("paused_for")) or bool(over and label.is_same_fault(fault, over))
 
@@ -174,8 +175,8 @@ def _forget(labels: dict[str, str], *keys: str) -> None:
 
 
 def _known_fault(labels: dict[str, str], before: Mapping[str, Any], reported: str | None, want: Want, prefix: str) -> dict[str, str]:
-    """Return the labels. If a node returns to service and still reports the fault that it was paused for or that is over, add that fault, so
-    that no manager pauses the node for it again."""
+    """Return the labels. A node that returns to service may still report the fault that paused it, or a fault that is over. In this case,
+    add the fault to the labels, so that no manager pauses the node for this fault again."""
     known_faults = [fault for fault in ((before.get("Labels") or {}).get(prefix + owned_labels.PAUSED_FOR), want.get("over")) if fault]
     if want["availability"] != "former" or want.get("mark") == owned_labels.REMOVE or not reported:
         return labels

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads, decides and writes the wanted state of many nodes in one call, and releases the caller's lease afterwards.
+"""Writes the wanted state of many nodes in one call: reads the nodes, decides, writes, and then releases the caller's lease.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def write(params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
 
 
 def _release_lease(manager: Manager, params: Mapping[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Release the lease if wanted, and return {lease}. A failure is ignored, because the nodes are written; the caller may retry."""
+    """Release the lease if wanted, and return {lease}. A failure is ignored, because the nodes are already written; the caller may retry."""
     if not params["release"]:
         return {}
     want = {"state": "absent", "holder": params["release"], **{name: params[name] for name in LEASE_END_OPTIONS}}

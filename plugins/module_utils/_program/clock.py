@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The clock of a service. A test hands in another one, so that two minutes pass at once.
+"""The clock of a service. A test uses a clock of its own, so that two minutes pass at once.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -24,5 +24,5 @@ class Clock:
         return time.time()
 
     def wait(self, seconds: float, handles: Sequence[int]) -> list[int]:
-        """Wait until a handle can be read, and return all such handles. Return [] after ``seconds``."""
+        """Wait until a handle can be read, and return all readable handles. Return [] after ``seconds``."""
         return select.select(handles, [], [], max(0.0, seconds))[0]

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The code of an installed program: its first file, and every file that this one imports, directly or not.
+"""The code of an installed program: its first file, and every file that the first file imports directly or indirectly.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from .. import _files
 
 PACKAGE = "gpu_swarm"
 PREFIX, NEW = "code-", ".new."
-# In the directory of a program: the link to the version of its code that runs.
+# In the directory of a program: the link to the current version of its code.
 CURRENT = "current"
-# Imports are found by a pattern: Python's parser takes fifty times as long, and a node does this at each assessment.
+# Imports are found by a pattern. Python's parser would take fifty times as long, and a node needs the imports at each assessment.
 _IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
 _IMPORTED = re.compile(rb"(\w+)(?: as \w+)?")
 _COMMENT = re.compile(rb"#[^\n]*")
-# Python can start this file or its directory. For a directory it imports runpy, which would take an eighth of the guard's run time.
+# Python can start this file or its directory. To start a directory, Python imports runpy, which would take an eighth of the guard's run time.
 START = """\
 import sys
 
@@ -45,11 +45,11 @@ _TOP = __name__.rpartition(".")[0].rpartition(".")[0]
 
 
 class Code(NamedTuple):
-    """One program. ``entry`` is the file with its ``main``, below module_utils. ``compiled`` says whether to compile its files when they are
-    installed, which helps a program that starts often.
+    """One program. ``entry`` is the file with its ``main``, below module_utils. ``compiled`` says whether to compile its files
+    at the installation. This helps a program that starts often.
 
-    Ansible sends every file that some function imports. So an installer imports the entry in a function and calls that function first. It fails
-    there if this machine's Python cannot run the program."""
+    Ansible sends every file that some function imports. So an installer imports the entry in a function and calls that function first. If this
+    machine's Python cannot run the program, that call fails."""
 
     entry: str
     compiled: bool = False
@@ -67,7 +67,7 @@ class Code(NamedTuple):
         return PREFIX + digest.hexdigest()[:16]
 
     def is_installed(self, home: str) -> bool:
-        """Return whether every file is installed with the right content."""
+        """Return whether all files are installed with the right content."""
         folder = os.path.join(home, self.name())
         return all(_files.Snapshot.take(os.path.join(folder, path)).data == data for path, data in self.files().items())
 
@@ -113,7 +113,7 @@ class Code(NamedTuple):
 
 @lru_cache(maxsize=None)  # without the cache, each call would open the archive and read its table of contents
 def _imported(entry: str) -> dict[str, bytes]:
-    """Return {path: bytes} of a file and of every file of this collection that it imports, also inside functions."""
+    """Return {path: bytes} of a file and of every file of this collection that it imports. Imports inside functions are included."""
     files: dict[str, bytes] = {}
     with _source_files() as (exists, read):
         pending = [entry]
@@ -137,7 +137,8 @@ def imported_paths(path: str, data: bytes) -> list[str]:
 
 @contextlib.contextmanager
 def _source_files() -> Iterator[tuple[Callable[[str], bool], Callable[[str], bytes]]]:
-    """Yield two functions: one checks whether a file exists below module_utils, one reads it. They use Ansible's archive, or a directory."""
+    """Yield two functions: one checks whether a file exists below module_utils, the other reads a file. Both use Ansible's archive, or a
+    directory."""
     archive = getattr(getattr(sys.modules[__name__], "__loader__", None), "archive", None)
     if archive is None:
         top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -166,7 +167,7 @@ def _sync(folder: str) -> None:
 
 
 def versions(home: str, first: str) -> list[str]:
-    """Return the directories of installed code: the one named ``first``, then the others, the newest first."""
+    """Return the directories of installed code: first the directory named ``first``, then the others from new to old."""
     folders = [os.path.join(home, name) for name in os.listdir(home) if name.startswith(PREFIX)]
     return sorted(folders, key=lambda path: (os.path.basename(path) == first, os.lstat(path).st_mtime), reverse=True)
 

@@ -5,15 +5,16 @@
 """Builds the text of a service's unit, with the limits of every service of this collection (pure).
 
 systemd before 247 does not know some of these keys. It logs a warning for each and starts the service.
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-# The limits of every service. /home and /root stay readable: a Python or a setting may point there. ReadOnlyPaths replaces ProtectControlGroups,
-# which mounts another /proc, without the mounts below the machine's own. It also leaves /run writable, and so does ProtectKernelTunables.
+# The limits of every service. /home and /root stay readable, because the path of Python or of a setting may lead there. ReadOnlyPaths is used
+# instead of ProtectControlGroups. ProtectControlGroups mounts a new /proc, which lacks the mounts below the machine's /proc. ProtectControlGroups
+# also leaves /run writable. ProtectKernelTunables leaves /run writable, too.
 _EVERY = """\
 NoNewPrivileges=yes
 ProtectSystem=strict
@@ -25,8 +26,8 @@ LockPersonality=yes
 SystemCallArchitectures=native
 MemoryMax=1G
 """
-# Further limits, of a service that needs only sockets and files. The directory of metrics may belong to node_exporter's user, and without
-# CAP_DAC_OVERRIDE root cannot write there.
+# Further limits for a service that needs only sockets and files. The directory of metrics may belong to node_exporter's user. root cannot write
+# there without CAP_DAC_OVERRIDE.
 SOCKETS_ONLY = """\
 CapabilityBoundingSet=CAP_DAC_OVERRIDE
 PrivateNetwork=yes
@@ -38,9 +39,11 @@ RestrictNamespaces=yes
 
 
 class Unit(NamedTuple):
-    """``service``: the lines of [Service] that are the service's own. ``writable``: where it may write, ignored if it does not exist at the start.
-    A link is followed then, so where it leads may change without this text; but systemd drops a link below another writable directory.
-    ``families``: the kinds of sockets. ``more``: further limits."""
+    """The unit of one service.
+    
+    ``service``: the service's own lines of [Service]. ``writable``: the paths where the service may write. systemd ignores a path that does not exist
+    when the service starts. systemd follows links at that time, so a link may get another target without a change of the unit. But systemd ignores
+    a link below another writable directory. ``families``: the kinds of sockets. ``more``: further limits."""
 
     note: str
     description: str

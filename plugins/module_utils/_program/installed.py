@@ -4,7 +4,7 @@
 
 """Reads which version of a program is installed on a machine, and whether it runs.
 
-Each call on a node loads this file, so it is small. Private to this collection: no stability is promised to others.
+Each call on a node loads this file, so it is small. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-# In the directory of a program: the link to the version of its code that runs, and its settings.
+# In the directory of a program: the link to the current version of its code, and its settings.
 CURRENT, SETTINGS = "current", "settings.json"
-# Exists from the start of a change until the program was restarted. Until then, the former code may still run.
+# This file exists from the start of a change until the program has been restarted. While it exists, the former code may still run.
 CHANGING = "changing"
 
 
@@ -34,7 +34,7 @@ def is_changing(home: str) -> bool:
 
 
 def runs(pid: Any, home: str) -> bool:
-    """Return whether this process runs the program. ``home`` is the last part of the program's directory, because the roots differ."""
+    """Return whether this process runs the program. ``home`` is the last part of the program's directory, because the roots of machines differ."""
     if not isinstance(pid, int):
         return False
     try:

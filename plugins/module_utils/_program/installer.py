@@ -4,8 +4,8 @@
 
 """Installs, checks and removes a service of this collection: its code, its settings and its unit.
 
-Every step is a rename or can be done twice. A mark exists until the program has been restarted, so the next run finishes the work of a killed one.
-Private to this collection: no stability is promised to others.
+Every step is a rename or can be done twice. A mark exists until the program has been restarted. So the next run finishes the work of a killed run.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Machine(NamedTuple):
 
 class Service:
     """One service. ``home`` is the directory of its code and its settings. ``links`` are {name: target} of links in
-    it: the unit names a link, so systemd need not read the unit again if the target changes."""
+    that directory. The unit names such a link, so systemd need not read the unit again if the target changes."""
 
     def __init__(self, unit: Unit, home: str, code: Code, move: _files.Move, links: Mapping[str, str]) -> None:
         self._unit = unit
@@ -48,7 +48,7 @@ class Service:
         return self._unit.is_installed() or os.path.lexists(self._home)
 
     def is_current(self, settings: Mapping[str, Any], unit_text: bytes) -> bool:
-        """Return whether code, settings and unit are as wanted. Does not check whether the service runs."""
+        """Return whether code, settings and unit have the wanted content. Does not check whether the service runs."""
         if installed.is_changing(self._home):
             return False
         is_installed = self._unit.is_current(unit_text) and self._code.is_current(self._home) and self.settings() == settings
@@ -93,7 +93,7 @@ class Service:
         return self._unit.stop()
 
     def remove(self) -> None:
-        """Remove the unit, the code and the settings. Stop the service before."""
+        """Remove the unit, the code and the settings. The caller must stop the service first."""
         self._unit.remove()
         shutil.rmtree(self._home, ignore_errors=True)
 

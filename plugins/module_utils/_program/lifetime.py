@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How a service talks to systemd: its start, its end, its journal and its status file.
+"""The connection of a service to systemd: its start, its end, its journal and its status file.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .._printable import printable
 from .._replace import replace_json
 from .clock import Clock
 
-_LONGEST = 4000  # characters of a line; the journal splits lines after 48 KiB
+_LONGEST = 4000  # the highest number of characters in a line; the journal splits lines after 48 KiB
 
 
 class Lifetime:
-    """The time until systemd ends the service. ``wait`` returns early when that happens."""
+    """The time until systemd ends the service. ``wait`` returns early if systemd ends the service."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or Clock()
@@ -41,7 +41,7 @@ class Lifetime:
         notify("READY=1")
 
     def wait(self, seconds: float, handles: Sequence[int] = ()) -> list[int]:
-        """Wait until a handle can be read, and return all such handles. Return [] after ``seconds``, or if the service has to end."""
+        """Wait until a handle can be read, and return all readable handles. Return [] after ``seconds``, or if the service has to end."""
         if self.over:
             return []
         ready = self._clock.wait(seconds, [*self._wake, *handles])
@@ -52,7 +52,7 @@ class Lifetime:
 
 
 def notify(state: str) -> None:
-    """Send a state to systemd by its own protocol. Does nothing if systemd did not start this process."""
+    """Send a state to systemd by the protocol of sd_notify. Does nothing if systemd did not start this process."""
     address = os.environ.get("NOTIFY_SOCKET")
     if address:
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as stream:
@@ -61,7 +61,8 @@ def notify(state: str) -> None:
 
 
 def say(text: str) -> None:
-    """Write exactly one line to the service's journal: names of hosts and processes could contain line breaks. Errors are ignored."""
+    """Write exactly one line to the service's journal. Line breaks are replaced, because names of hosts and processes could contain some. Errors are
+    ignored."""
     encoding = sys.stdout.encoding or "ascii"
     line = printable(text)[:_LONGEST].encode(encoding, "backslashreplace").decode(encoding)
     with contextlib.suppress(OSError):
@@ -70,9 +71,9 @@ def say(text: str) -> None:
 
 
 def publish(path: str, document: object) -> str:
-    """Write a status file as JSON into the service's runtime directory. Return why that failed, or ''.
+    """Write a status file as JSON into the service's runtime directory. Return why the file could not be written, or ''.
 
-    A reader sees a complete file or none. If there is no space, remove the former file, because it is outdated, and try again.
+    A reader sees a complete file or none. If the disk is full, remove the outdated file and try again.
     """
     failure = ""
     for _try in range(2):

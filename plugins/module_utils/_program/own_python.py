@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks that only root can change the Python of a service that runs as root. Private to this collection: no stability is promised to others."""
+"""Checks that only root can change the Python of a service that runs as root. Private to this collection; it may change without notice."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _OF_GROUP_STAFF = "/usr/local"
 
 
 def require_own_python(program: str | None = None, environment: str | None = None) -> None:
-    """Raise GpuSwarmError if others than root can replace the Python of this process, or its environment. Units that run as root use it."""
+    """Raise GpuSwarmError if a user other than root can replace the Python of this process, or its environment. Units that run as root use this
+    Python."""
     for path in (program or sys.executable, environment or sys.prefix):
         reason = _replaceable(path)
         if reason:
@@ -28,7 +29,7 @@ def require_own_python(program: str | None = None, environment: str | None = Non
 
 
 def _replaceable(path: str) -> str | None:
-    """Return the first part of a path that someone else can replace, and how, or None. Links are followed."""
+    """Return the first part of a path that a user other than root can replace, and how, or None. Links are followed."""
     current, parts, links = "/", os.path.abspath(path).split("/"), 0
     while parts and links < 40:
         current = os.path.normpath(os.path.join(current, parts.pop(0)))

@@ -4,8 +4,8 @@
 
 """Installs, checks, starts, stops and removes a unit of systemd.
 
-Every step is a rename or can be done twice, so that the next run finishes the work of a killed one.
-Private to this collection: no stability is promised to others.
+Every step is a rename or can be done twice, so that the next run finishes the work of a killed run.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, Callable
 from .. import _files
 
 Run = Callable[..., Any]  # runs a command, and returns (rc, stdout, stderr)
-_NVIDIA = "dev/nvidiactl"  # exists on a machine with GPUs
+_NVIDIA = "dev/nvidiactl"  # this device exists on a machine with GPUs
 SYSTEMD = "etc/systemd/system"
-_STOPPED = ("inactive", "failed", "")  # '' if no systemd runs, which then has started nothing
+_STOPPED = ("inactive", "failed", "")  # '' if systemd does not run; then systemd has started no service
 
 
 class Unit:
-    """A unit of systemd. ``root`` is the root of the machine's files. ``may_reload``: whether systemd may reload changed units, which can make
-    running containers lose their GPUs (NVIDIA/nvidia-container-toolkit#48)."""
+    """A unit of systemd. ``root`` is the root of the machine's files. ``may_reload``: whether systemd may reload changed units. A reload can
+    make running containers lose their GPUs (NVIDIA/nvidia-container-toolkit#48)."""
 
     def __init__(self, name: str, run: Run, move: _files.Move, root: str = "/", may_reload: bool = False) -> None:
         self._name = name
@@ -42,10 +42,11 @@ class Unit:
     def start(self, text: bytes) -> str | None:
         """Install the unit with this text and restart it. Return why it did not start, or None.
 
-        systemd reads a new unit when it starts the unit. It reads a changed text after a reload, if that is allowed, or else at the next boot.
+        systemd reads a new unit when it starts the unit. systemd reads a changed unit after a reload. If a reload is not allowed, systemd reads the
+        changed unit at the next boot.
         """
         _files.remove_leftovers(self._path)
-        if _files.Snapshot.take(self._path).data != text:  # for systemd, a rewritten file is a changed unit
+        if _files.Snapshot.take(self._path).data != text:  # systemd treats a rewritten file as a changed unit
             _files.write(self._path, text, self._move, 0o644)
         if not os.path.islink(self._link):
             _files.make_directory(os.path.dirname(self._link))
@@ -57,11 +58,11 @@ class Unit:
         return None if rc == 0 else (err or out).strip().rstrip(".")
 
     def is_active(self) -> bool:
-        """Whether systemd runs it."""
+        """Return whether systemd runs the unit."""
         return self._shows("ActiveState") == "active"
 
     def stop(self) -> str | None:
-        """Stop the unit. Return why it still runs, or None. A unit that systemd does not know, as after a killed run, is stopped."""
+        """Stop the unit. Return why the unit still runs, or None. A unit that systemd does not know is stopped, for example after a killed run."""
         rc, out, err = self._run(["systemctl", "stop", self._name])
         if rc == 0 or self._shows("ActiveState") in _STOPPED:
             return None
@@ -71,7 +72,7 @@ class Unit:
         return str(self._run(["systemctl", "show", "--property", name, "--value", self._name])[1]).strip()
 
     def remove(self) -> None:
-        """Remove the unit's files, and its failures from systemd's memory. Stop it before."""
+        """Remove the unit's files, and reset its failures in systemd. The caller must stop the unit first."""
         _files.remove_leftovers(self._path)
         for path in (self._link, self._path):
             if os.path.lexists(path):

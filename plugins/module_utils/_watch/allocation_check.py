@@ -4,7 +4,7 @@
 
 """Compares the processes on the cards with the cards of their tasks, and writes the findings for the next run that assesses this node.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .container_files import Container, Containers, cards_of
 from .written import Written
 
 PATH = "/run/gpu-swarm/allocations.json"
-# One minute is enough for faults that last hours, and each comparison costs more than everything else that the service does.
+# One minute is enough for faults that last hours. Each comparison costs more than all other work of the service.
 EVERY_S = 60
-# Two comparisons must agree. The second one comes sooner.
+# Two comparisons must agree. The second comparison starts after a shorter time.
 CONFIRM_S = 10
 DATA_ROOT = "/var/lib/docker"
-# MPS's server for tasks that share a card computes nothing itself. The kernel shortens its name to this.
+# The server of MPS, which computes nothing itself. The kernel shortens its name to this text.
 _MPS_SERVER = "nvidia-cuda-mps"
 _OUTSIDE_SWARM = "container %s"
 
@@ -46,7 +46,8 @@ class AllocationCheck:
         self._failure = ""
 
     def compare(self, readable: bool, written: Written) -> str:
-        """Compare if it is due. Return an error only the first time; the service goes on. ``readable`` says whether the cards can be read."""
+        """Compare if a comparison is due. Return an error only the first time; the service continues. ``readable`` says whether the cards can be
+        read."""
         try:
             self._compare(readable, written)
         except Exception as problem:
@@ -65,13 +66,13 @@ class AllocationCheck:
             return
         try:
             running = self._containers.running()
-        except OSError:  # dockerd is not installed any more, or its data moved, which the next run records
+        except OSError:  # dockerd is no longer installed, or its data moved; the next run records the new directory
             self._publish([])
             return
         self._publish(self._comparison.compare(self._snapshot(cards, running, written), now, int(self._clock.time())))
 
     def _snapshot(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container], written: Written) -> Snapshot:
-        # A container that may see all cards holds none, whatever its service reserves.
+        # A container that may see all cards holds no card, even if its service reserves some.
         with_tasks = [container for container in running.values() if container.task and not self._containers.is_over(container.task)]
         tasks = {container.task: self._is_allowed(container) for container in with_tasks}
         held = {task: () if allowed else self._holdings_of(task, written) for task, allowed in tasks.items()}
@@ -99,7 +100,7 @@ class AllocationCheck:
                 yield from (Use(card, "", short_text(_OUTSIDE_SWARM % container.name)) for card in cards_of(container.requests, cards))
 
     def _use(self, card: str, process: process_owner.Process, running: Mapping[str, Container]) -> Use | None:
-        # The outermost container: a task with its own dockerd starts others inside it.
+        # The outermost container is the task's: a task with its own dockerd starts other containers inside.
         container = next((running[container_id] for container_id in process.containers if container_id in running), None)
         if container and container.task and not self._containers.is_over(container.task):
             return None if self._is_allowed(container) else Use(card, container.task, process.name)

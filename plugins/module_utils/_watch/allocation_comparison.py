@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compares processes on cards with the cards of their tasks (pure). It stops no task and works without the guard.
+"""Compares processes on cards with the cards of their tasks (pure). The comparison stops no task and does not need the guard.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ _NAMED_BY_CARD = ("GPU-", "MIG-")
 class Use(NamedTuple):
     """A process on a card."""
 
-    card: str  # the UUID, of a MIG device too
-    task: str  # the task's id; empty if the process belongs to none
+    card: str  # the UUID of the card or MIG device
+    task: str  # the task's id; empty if the process belongs to no task
     by: str
 
 
 class Held(NamedTuple):
-    """One resource that a task has, and its cards or MIG devices."""
+    """One resource of a task, and its cards or MIG devices."""
 
     kind: str
     value: str
@@ -41,10 +41,10 @@ class Snapshot(NamedTuple):
     """Processes and allocations at one moment."""
 
     uses: Sequence[Use]
-    held: Mapping[str, Sequence[Held] | None]  # by the ids of the running tasks; None if a task's resources are unknown
+    held: Mapping[str, Sequence[Held] | None]  # {id of a running task: its resources}; None if a task's resources are unknown
     advertised: Collection[str]  # cards and MIG devices
-    known: Collection[str]  # cards and MIG devices whose processes are known
-    outside_swarm: Sequence[Use] = ()  # cards of containers without a task, used or not
+    known: Collection[str]  # cards and MIG devices with known processes
+    outside_swarm: Sequence[Use] = ()  # cards that containers without a task may use
 
 
 def holdings(assigned: Iterable[Assigned], inserted: Mapping[str, Any]) -> list[Held]:
@@ -57,7 +57,7 @@ def _devices(resource: Assigned, inserted: Mapping[str, Any]) -> Sequence[str]:
     mapped = ((inserted.get("map") or {}).get(resource.kind) or {}).get(AMOUNT if resource.amount else resource.value)
     if mapped:
         return tuple(mapped["devices"])
-    if resource.amount:  # an older record has no map, only the cards of all such kinds
+    if resource.amount:  # a record of an older release has no map, only the cards of all such kinds
         return tuple(inserted.get("gpus") or ()) if resource.kind in (inserted.get("kinds") or ()) else ()
     return devices_of(resource.value) if resource.value.startswith(_NAMED_BY_CARD) else ()
 
@@ -65,8 +65,8 @@ def _devices(resource: Assigned, inserted: Mapping[str, Any]) -> Sequence[str]:
 def find_differences(
     uses: Iterable[Use], held: Mapping[str, Sequence[Held] | None], advertised: Collection[str], outside_swarm: Iterable[Use] = ()
 ) -> set[Finding]:
-    """Return the uses that differ from the allocations. ``held`` is by task, None if unknown; ``outside_swarm`` are cards of
-    containers without a task."""
+    """Return the uses that differ from the allocations. ``held`` are the resources of each task, None if unknown. ``outside_swarm`` are cards that
+    containers without a task may use."""
     holders: dict[str, list[str]] = {}
     for task in sorted(held):
         for device in dict.fromkeys(device for finding in held[task] or () for device in finding.devices):
@@ -77,14 +77,15 @@ def find_differences(
             continue
         finding = _finding(use, holders.get(use.card), use.card in advertised)
         if finding:
-            # If a task renames its processes, it stays one finding.
+            # If a task renames its processes, report one finding only.
             findings.setdefault((finding.name, finding.card, finding.task, finding.holder, "" if finding.task else finding.by), finding)
     unused = [finding for finding in outside_swarm if finding.card in holders and not any(_is_by(use, finding) for use in findings.values())]
     return {*findings.values(), *(Finding(SEEN, finding.card, "", holders[finding.card][0], finding.by, 0) for finding in unused)}
 
 
 def _is_by(finding: Finding, container: Use) -> bool:
-    """Return whether a process of this container uses the card. Its name comes first, because a long name leaves no room for the process."""
+    """Return whether a process of this container uses the card. Compare only the container's name, which is the first part of the text:
+    if the name is long, the name of the process is cut off."""
     return finding.card == container.card and not finding.task and finding.by.startswith(short_text(container.by + " ("))
 
 
@@ -103,9 +104,9 @@ class Comparison:
         self._idle_after_s = idle_after_s  # 0: an unused card is no finding
         self._compared: float | None = None
         self._before: set[Finding] = set()  # findings of the last snapshot
-        self.settled = True  # whether the last two snapshots showed the same
+        self.settled = True  # whether the last two snapshots showed the same findings
         self._since: dict[Finding, int] = {}
-        self._used: dict[tuple[str, str, str], tuple[float, int]] = {}  # by task, kind and value: the last use, or else when it was first seen
+        self._used: dict[tuple[str, str, str], tuple[float, int]] = {}  # {(task, kind, value): the last use, or else the first sight}
 
     def compare(self, snapshot: Snapshot, now: float, clock: int) -> list[Finding]:
         """Return the confirmed findings. ``now`` is a monotonic time, ``clock`` is in seconds since 1970."""

@@ -4,7 +4,7 @@
 
 """The watcher's commands: ``watch`` runs the service, ``label TEXT`` shows a label to the managers, ``stopped`` runs after the service.
 
-A separate process writes the label, so that the service itself stays small. Private to this collection: no stability is promised to others.
+A separate process writes the label, so that the service needs little memory. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def main() -> None:
-    home = os.path.dirname(os.path.abspath(sys.argv[0]))  # do not resolve the link that the service was started through
+    home = os.path.dirname(os.path.abspath(sys.argv[0]))  # do not resolve the link in the path that started the service
     command, words = sys.argv[1], sys.argv[2:]
     if command == "watch":
         from .watch_loop import Service

@@ -4,7 +4,7 @@
 
 """Reads the running containers, and the resources of their tasks, from dockerd's files.
 
-dockerd itself is not called, because this happens each minute. Private to this collection: no stability is promised to others.
+It does not call dockerd, because the watcher reads these files each minute. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .written import stamp
 TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
 _ID = re.compile(r"[0-9a-f]{64}")
 _CONFIG, _HOST = "config.v2.json", "hostconfig.json"
-# The names of NVIDIA's cards in CDI, and the name for all of them.
+# The beginning of the names of NVIDIA's cards in CDI, and the name that means all cards.
 _CDI, _EVERY = "nvidia.com/gpu=", "all"
 _MOST = 64  # the most cards in one request
 
@@ -34,11 +34,11 @@ class Container(NamedTuple):
     task: str  # the task's id; empty without a task
     service: str
     labels: Mapping[str, str]
-    requests: Sequence[str] = ()  # without a task: the cards that it requested, by dockerd's names
+    requests: Sequence[str] = ()  # the cards that a container without a task requested, by dockerd's names
 
 
 class Assigned(NamedTuple):
-    """One resource that swarm assigned to a task. ``amount``: a part of the kind's cards, without a name."""
+    """One resource that swarm assigned to a task. ``amount``: whether the resource is an amount, which has no name."""
 
     kind: str
     value: str
@@ -83,7 +83,8 @@ class Containers:
         return self._assigned[task]
 
     def is_over(self, task: str) -> bool:
-        """Return whether swarm does not know the task of a running container: someone started it by hand with the label of a task."""
+        """Return whether swarm does not know the task of a running container, because someone started the container by hand with the label of a
+        task."""
         return self.assigned(task) is not None and task in self._over
 
 
@@ -96,7 +97,7 @@ def requested_cards(host: Mapping[str, Any]) -> tuple[str, ...]:
             cards += [name[len(_CDI) :] for name in ids if name.startswith(_CDI)]
         elif driver in ("", "nvidia") and any("gpu" in capabilities for capabilities in request.get("Capabilities") or ()):
             count = int(request.get("Count") or 0)
-            # A count means the first cards (moby, daemon/nvidia_linux.go), also if Docker 29 injects them by CDI.
+            # A count requests the first cards (moby, daemon/nvidia_linux.go), even if Docker 29 adds the cards by CDI.
             cards += ids or ([_EVERY] if count < 0 else map(str, range(min(count, _MOST))))
     return tuple(cards[:_MOST])
 
@@ -115,7 +116,7 @@ def _assigned_resources(record: TaskRecord) -> tuple[Assigned, ...]:
 
 
 def _read(path: str) -> Container | None:
-    """Return a container. None if it does not run or cannot be read, because it is being created or removed."""
+    """Return a container. None if the container does not run, or if its files cannot be read while it is being created or removed."""
     try:
         with open(path, encoding="utf-8", errors="replace") as stream:
             config = json.load(stream)

@@ -4,7 +4,7 @@
 
 """Collects the errors of cards (XIDs) from the kernel's log and from NVML, and keeps them until the next boot.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .._replace import replace_json
 from .written import stamp
 
 LOG = "dev/kmsg"
-_RECORD = 8192  # bytes: the kernel refuses to write a record into a smaller buffer
+_RECORD = 8192  # bytes; the kernel refuses to write a record into a smaller buffer
 
 
 class Events:
-    """The errors that count on this node. They are kept in memory, and in a file if it can be written. Removing the file clears them."""
+    """The errors that count on this node. They are kept in memory and, if possible, in a file. Removing the file clears the errors."""
 
     def __init__(self, home: str) -> None:
         self._path = os.path.join(home, pace.EVENTS)
@@ -52,13 +52,13 @@ class Events:
             self.failure = "%s: %s" % (self._path, problem.strerror)
 
     def add(self, errors: Sequence[xids.Event], gpus: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[xids.Event]:
-        """Keep the errors of these GPUs and return the new ones. Both sources report the same error."""
+        """Keep the errors of these GPUs and return the new errors. Both sources may report the same error."""
         events, uuids = self.read(), {xids.bus_address(gpu["pci"]): gpu["uuid"] for gpu in gpus if gpu["pci"] and gpu["uuid"]}
         before, new_errors = events, []
         for error in errors:
             state = xids.severity(error, settings["health_faults"], settings["health_ignored"])
             if state == OK or error.pci not in uuids:
-                new_errors += [error] if error.text else []  # an ignored error is only reported with the text of the kernel's log
+                new_errors += [error] if error.text else []  # report an ignored error only if the text of the kernel's log is known
                 continue
             count = len(events)
             events = pace.add_event(events, uuids[error.pci], error.xid, state)
@@ -70,7 +70,7 @@ class Events:
         return new_errors
 
     def standing(self) -> str:
-        """Return a sentence about earlier errors that still count, with the way to clear them, or ''."""
+        """Return a sentence about earlier errors that still count and how to clear them, or ''."""
         errors = ", ".join("XID %d of %s" % (event["xid"], event["uuid"]) for event in self.read())
         if not errors:
             return ""

@@ -4,7 +4,7 @@
 
 """Finds the container, the user and the name of a process.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .._health.allocation_findings import short_text
 # Docker's cgroups: docker-<id>.scope if systemd creates them, <id> if dockerd does. Other runtimes use other names (libpod-…, cri-containerd-…).
 _CONTAINER = re.compile(r"(?:docker-)?([0-9a-f]{64})(?:\.scope)?")
 _UID = re.compile(rb"^Uid:\s+(\d+)", re.MULTILINE)
-_STARTED = 22 - 3  # the field of /proc/<pid>/stat, counted after the name in parentheses
+_STARTED = 22 - 3  # index of the start in /proc/<pid>/stat, counted after the name in parentheses
 _SHORT = 1 << 14
 _GETENT_S = 5
 _USERS = 200
-# Slow look-ups query a remote directory. They may take at most this share of the time.
+# A look-up is slow if it queries a remote directory. Look-ups may take at most this share of the time.
 _FAST_S, _SHARE = 0.1, 0.05
 
 
@@ -38,7 +38,7 @@ class Process(NamedTuple):
 
 
 def containers(cgroup: str) -> list[str]:
-    """Return the ids of containers in a file /proc/<pid>/cgroup, the outermost first, for both versions and both drivers (pure)."""
+    """Return the ids of containers in a file /proc/<pid>/cgroup, the outermost first. Works for both versions of cgroups and both drivers (pure)."""
     ids: dict[str, None] = {}
     for line in cgroup.splitlines():
         path = line.split(":", 2)[-1]
@@ -73,7 +73,7 @@ def _file(path: str) -> bytes:
 
 
 class Users:
-    """Looks up each user's name once, in another process, because a user directory that does not answer would block this one."""
+    """Looks up each user's name once. The look-up runs in another process, because a user directory that does not answer would block this process."""
 
     def __init__(self, run: Callable[..., tuple[int, str, str]] = _bounded.run, clock: Callable[[], float] = time.monotonic) -> None:
         self._run = run
@@ -91,7 +91,7 @@ class Users:
             return number
         try:
             name = self._look_up(uid) or number
-        except GpuSwarmError:  # it took too long
+        except GpuSwarmError:  # the look-up took too long
             return number
         finally:
             took = self._clock() - began

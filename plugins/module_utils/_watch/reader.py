@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads the GPUs in a child, the only process that loads NVML. It keeps running, because a driver without clients shuts its cards down.
+"""Reads the GPUs in a child process, the only process that loads NVML. The child keeps running, because a driver without clients shuts its cards
+down.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from .._health import xids
 from .._health.verdict import BINDING, DRIVER, HANG, LIBRARY, MISMATCH, SLOW, SLOW_S
 from .._program.clock import Clock
 
-# A driver with started cards answers at once. If it answered before and then needs longer than HANG_S seconds, it hangs. A higher nvml_timeout than
-# TIMEOUT_S raises this limit by the same amount.
+# A driver with started cards answers at once. If the driver has answered before and now needs longer than HANG_S seconds, it hangs. If
+# nvml_timeout is higher than TIMEOUT_S, this limit is higher by the same amount.
 HANG_S, TIMEOUT_S = 20, 60
 _CHUNK = 1 << 16
 _SLICE_S = 5
@@ -38,7 +39,7 @@ _DRIVER_GONE = {"error": DRIVER, "text": "the process that reads NVML ended", "g
 
 
 class Reader:
-    """Reads the GPUs in a child. ``alive()`` is called while it waits."""
+    """Reads the GPUs in a child process. Calls ``alive()`` while it waits for an answer."""
 
     def __init__(self, home: str, settings: Mapping[str, Any], alive: Callable[[], None], clock: Clock) -> None:
         self._settings = settings
@@ -47,18 +48,18 @@ class Reader:
         self._lock = os.path.join(home, "reader.lock")
         self._state = os.path.dirname(home)
         self._child: int | None = None
-        self._pipes = (-1, -1)  # to the child and from it
+        self._pipes = (-1, -1)  # to the child and from the child
         self._hangs = False
-        self._is_warm = False  # whether it has read the cards before
-        self._pending: bytes | None = None  # the request that it has not answered yet
+        self._is_warm = False  # whether the child has read the cards before
+        self._pending: bytes | None = None  # the request that the child has not answered yet
         self._sent = 0.0  # when that request was sent
-        self._waited_s = settings["nvml_timeout"]  # how long this process waited for a hanging child
+        self._waited_s = settings["nvml_timeout"]  # how long this process waited for a hanging child (seconds)
         self._unfinished_line = b""  # the beginning of an unfinished line
         self._answers: list[dict[str, Any]] = []
         self._events: list[xids.Event] = []
 
     def read(self, patient: bool = False) -> dict[str, Any]:
-        """Return a reading, see verdict.py, with ``text`` if all GPUs have a problem. ``patient``: a driver that starts its cards may take any time.
+        """Return a reading (see verdict.py). It has ``text`` if no GPU can be read. ``patient``: a driver may take any time to start its cards.
 
         Returns after SLOW_S seconds at the latest. If the answer comes later, a later call returns it.
         """
@@ -80,7 +81,7 @@ class Reader:
         return {**self._hanging(), "slow": limit_s >= SLOW_S}
 
     def processes(self) -> list[dict[str, Any]] | None:
-        """Return what _gpu/processes reads. None if no child can read or it does not answer, which the next reading reports."""
+        """Return the result of _gpu/processes. None if no child can read or the child does not answer. The next reading reports such a problem."""
         answer = self._query(_PROCESSES) if self.handles() and self._pending is None else None
         return answer["processes"] if answer else None
 
@@ -101,7 +102,7 @@ class Reader:
         return events
 
     def end(self) -> None:
-        """End the child. Does not wait for one that hangs in the kernel."""
+        """End the child. Does not wait for a child that hangs in the kernel."""
         if self._child is None:
             return
         with _kept_pending(signal.SIGCHLD):
@@ -117,12 +118,13 @@ class Reader:
         return {"error": HANG, "text": "NVML gave no answer within %d s" % self._waited_s, "gpus": []}
 
     def _limit_s(self) -> float:
-        """Return after how many seconds NVML counts as hanging. A driver without clients first starts its cards, which takes some seconds each."""
+        """Return after how many seconds without an answer NVML hangs. A driver without clients first has to start its cards. Each card takes some
+        seconds."""
         limit: float = self._settings["nvml_timeout"]
         return min(limit, max(HANG_S, limit - (TIMEOUT_S - HANG_S))) if self._is_warm else limit
 
     def _start(self) -> bool:
-        """Start a child. Return False if an earlier one has not ended yet, even one of an earlier service."""
+        """Start a child. Return False if an earlier child has not ended yet, even a child of an earlier service."""
         lock = os.open(self._lock, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -140,7 +142,7 @@ class Reader:
         return True
 
     def _query(self, request: bytes) -> dict[str, Any] | None:
-        """Return the child's answer. None if it has ended, or has not answered within SLOW_S yet."""
+        """Return the child's answer. None if the child has ended or has not answered within SLOW_S."""
         try:
             while True:
                 if self._pending is None:
@@ -157,7 +159,7 @@ class Reader:
             return None
 
     def _await_answer(self) -> bool:
-        """Return whether an answer comes in time. Raises BrokenPipeError if the child has ended."""
+        """Return whether the child answers in time. Raises BrokenPipeError if the child has ended."""
         deadline = self._sent + min(SLOW_S, self._limit_s())
         while not self._answers:
             self._alive()
@@ -170,11 +172,11 @@ class Reader:
         return True
 
     def _give_up(self) -> None:
-        self._hangs = True  # until it is reaped
+        self._hangs = True  # until the child is reaped
         self.end()
 
     def _take(self) -> bool:
-        """Read the child's answers and errors, one per line. Return False if it has ended."""
+        """Read the child's answers and errors, one per line. Return False if the child has ended."""
         chunk = os.read(self._pipes[1], _CHUNK)
         *lines, self._unfinished_line = (self._unfinished_line + chunk).split(b"\n")
         for line in lines:
@@ -198,7 +200,7 @@ class Reader:
 
 @contextlib.contextmanager
 def _kept_pending(number: int) -> Iterator[None]:
-    """Keep a signal for ``sigtimedwait``, even if it comes just before that call. Otherwise the kernel discards it."""
+    """Block a signal, so that ``sigtimedwait`` receives it even if it arrives just before that call. Otherwise the kernel discards the signal."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {number})
     try:
         yield
@@ -207,7 +209,7 @@ def _kept_pending(number: int) -> Iterator[None]:
 
 
 def _run_child(settings: Mapping[str, Any], state_dir: str, requests: int, answers: int, lock: int) -> NoReturn:
-    """Answer requests until the service ends. The lock ends with this process, however it ends."""
+    """Answer requests until the service ends. The kernel releases the lock when this process ends for any reason."""
     try:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_DFL)
@@ -244,7 +246,7 @@ def _writer(answers: int) -> Callable[[Mapping[str, Any]], None]:
 
 
 def _await_errors(nvml: Any, write: Callable[[Mapping[str, Any]], None]) -> None:
-    """Write each error as soon as NVML reports it. The kernel's log has them too, if it can be read."""
+    """Write each error as soon as NVML reports it. If the kernel's log can be read, it contains these errors too."""
     from .._gpu.xid_events import XidEvents
 
     try:
@@ -254,15 +256,15 @@ def _await_errors(nvml: Any, write: Callable[[Mapping[str, Any]], None]) -> None
     while len(events):
         try:
             event = events.wait(_EVENTS_MS)
-        except Exception:  # a card is lost; the readings show that
+        except Exception:  # a card is lost; the readings show the loss
             time.sleep(_SLICE_S)
             continue
-        if event and event.xid != xids.RECOVERY_ACTION:  # a reading already shows this one
+        if event and event.xid != xids.RECOVERY_ACTION:  # a reading already shows the recovery action
             write({"pci": event.pci, "xid": event.xid})
 
 
 def _reading(settings: Mapping[str, Any], state_dir: str, opened: Any) -> tuple[dict[str, Any], Any]:
-    """Return a reading, and the binding if NVML is open now."""
+    """Return a reading. Also return the binding if NVML is open after the reading."""
     from .. import _libraries
     from .._gpu import binding, nvml
 
@@ -285,7 +287,7 @@ def _processes(opened: Any) -> list[dict[str, Any]] | None:
 
     try:
         return processes.read_processes(opened) if opened else None
-    except Exception:  # the binding may raise anything, and the service must go on
+    except Exception:  # the binding may raise any exception, and the service must continue
         return None
 
 

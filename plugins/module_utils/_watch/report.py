@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Writes this node's health label for the managers, also when the service ends.
+"""Writes this node's health label for the managers, while the service runs and after it has ended.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LOCK_S = 10
 
 
 def write(home: str, settings: Mapping[str, Any], label: str, lock_s: float = LOCK_S) -> dict[str, Any]:
-    """Write the label. Return {blocked, waits}: why it cannot be written now, and what it waits for; None if nothing."""
+    """Write the label. Return {blocked, waits}: why the label cannot be written now, and why it has to wait. Both are None after a write."""
     state = State(os.path.dirname(home), _move)
     engine = Engine(settings["docker_socket"], settings["docker_unit"], _bounded.run)
     try:
@@ -46,19 +46,19 @@ def write(home: str, settings: Mapping[str, Any], label: str, lock_s: float = LO
 
 
 def _with_model(engine: Engine, label: str) -> str:
-    """Return the label with its model: the cards keep their model after the service has ended."""
+    """Return the label with the model of the cards, which does not change when the service ends."""
     parsed = parse_label(label)
     shown = shown_label(engine.inspect() or {}) if parsed.state == UNWATCHED else None
     return format_label(parsed._replace(model=parse_label(shown).model)) if shown else label
 
 
 def _is_over(state: State, settings: Mapping[str, Any], label: Label) -> bool:
-    """Return whether the label reports a lost card that the node no longer advertises, because a run has changed that meanwhile."""
+    """Return whether the label reports a lost card that the node no longer advertises, because a run has changed the node meanwhile."""
     return label.reason == LOST and label.card not in advertised_on_record(state.record(), settings["daemon_config"])
 
 
 def _waits(engine: Engine, settings: Mapping[str, Any], label: str) -> str | None:
-    """Return what the label waits for: some leaders may stop a task at any update of the node. A new fault never waits."""
+    """Return why the label has to wait, or None. Some leaders may stop a task at any update of the node. The label of a new fault never waits."""
     inspected = engine.inspect()
     if settings.get("health_report") == ALL or not inspected or not inspected["running"]:
         return None
@@ -70,7 +70,8 @@ def _waits(engine: Engine, settings: Mapping[str, Any], label: str) -> str | Non
 
 
 def _read_only(path: str) -> str | None:
-    """Return why this service may not replace this file, or None. Its unit names the directory, as it was when systemd read the unit."""
+    """Return why this service may not replace this file, or None. The service may only write into the directories that its unit named when systemd
+    read the unit."""
     folder = os.path.dirname(os.path.realpath(path))
     if os.access(folder, os.W_OK) or not os.path.isdir(folder):
         return None
@@ -81,10 +82,10 @@ def _read_only(path: str) -> str | None:
 
 
 def stopped(home: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Report that nobody watches the GPUs, so that the last label does not count as current. Runs after the service has stopped.
+    """Report that no watcher reads the GPUs any more, so that managers do not rely on the last label. Runs after the service has stopped.
 
-    Nothing is written at a shutdown, because dockerd ends too, or while a run holds the node's lock. The errors that the driver logged
-    stay: maintenance windows and updates stop the service too, and clear no error.
+    Write nothing at a shutdown, because dockerd ends too. Write nothing while a run holds the node's lock. Keep the errors that the driver logged,
+    because maintenance windows and updates stop the service too.
     """
     if _bounded.run(["systemctl", "is-system-running"])[1].strip() == "stopping":
         return {}
@@ -92,7 +93,7 @@ def stopped(home: str, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _move(source: str, target: str) -> None:
-    """Replace a file and keep its mode, its owner and, if there is one, its SELinux context."""
+    """Replace a file and keep its mode, its owner and its SELinux context, if the file has a context."""
     status = os.stat(target)
     shutil.copystat(target, source)
     os.chown(source, status.st_uid, status.st_gid)

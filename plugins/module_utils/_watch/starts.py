@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Records which daemon.json dockerd has loaded if someone else has started it. A label is only written into a loaded file.
+"""Records which daemon.json dockerd has loaded, if someone other than this collection has started dockerd. A label is only written into a loaded
+file.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from .._node.loaded import STARTS, process_identity
 from .._replace import replace_json
 from .written import stamp
 
-LIMIT_S = 5  # how long systemd may take to name dockerd's process
-# How far the clock may drift between two looks. If someone has set the clock, times are not compared.
+LIMIT_S = 5  # how long systemd may take to name dockerd's process (seconds)
+# How far the clock may drift between two looks (seconds). If someone has set the clock, times are not compared.
 CLOCK_S = 0.05
 # The resolution of a file's time and of a process's start: the kernel's tick.
 TICKS_S = 0.1
@@ -33,14 +34,15 @@ class Look(NamedTuple):
     """The state at one moment."""
 
     process: Mapping[str, Any] | None  # the running dockerd
-    sha256: str | None  # of daemon.json
+    sha256: str | None  # the digest of daemon.json
     untouched: bool  # whether the file looks unchanged since the last look
     before_start: bool  # whether the file was written before the process started
     noted: Mapping[str, Any]  # this collection's own note of the last load
 
 
 def next_record(earlier: Mapping[str, Any], look: Look) -> dict[str, Any]:
-    """Return (pure) the process, the digest of what it has loaded or None, and the digest of the file now."""
+    """Return the process, the digest of the file that the process has loaded, and the digest of the present file (pure). The first digest may be
+    None."""
     loaded = earlier.get("sha256")
     if look.process and look.noted.get("process") == look.process and look.noted.get("sha256") == look.sha256:
         loaded = look.sha256
@@ -64,7 +66,7 @@ class Starts:
         self._clock: float | None = None
 
     def look(self, noted: Mapping[str, Any]) -> None:
-        """Look once. If something cannot be read, the next look reads it."""
+        """Look once. If a file cannot be read, the next look tries again."""
         with contextlib.suppress(OSError, ValueError, GpuSwarmError):
             self._known = next_record(self._known, self._look(noted))
             if self._known != self._kept:
@@ -92,12 +94,13 @@ class Starts:
 
 
 def _is_before(path: str, process: Mapping[str, Any], clock: float) -> bool:
-    """Return whether the file last changed before the process started. Use the inode's time, because a copy can keep the time of the content."""
+    """Return whether the file last changed before the process started. Use the time of the inode's last change, because a copy can keep the file's
+    modification time."""
     return os.stat(path).st_ctime + TICKS_S < clock + process["tick"] / os.sysconf("SC_CLK_TCK")
 
 
 def _clock() -> float:
-    """Return when the node booted, by its clock as it is set now."""
+    """Return the time of the boot, by the node's present clock."""
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

@@ -4,7 +4,7 @@
 
 """Tries NVIDIA's toolkit when one of its files changes. After a failure, tries again at once, then every minute.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .._node import trial
 from .._program.clock import Clock
 
 EVERY_S = 60  # how often files are checked and a failed trial is repeated
-LIMIT_S = 30  # for each command; enough, because NVML has just answered
+LIMIT_S = 30  # the time limit of each command; it is long enough, because NVML has just answered
 Run = Callable[[Sequence[str]], "tuple[int, str, str]"]
 
 
@@ -30,7 +30,7 @@ def _run(argv: Sequence[str]) -> tuple[int, str, str]:
 
 
 class Toolkit:
-    """The toolkit of one node. ``last_trial``, which the next run of the playbook reads, has the digest of the files and the result of a trial."""
+    """The toolkit of one node. ``last_trial`` has the digest of the files and the result of a trial. The next run of the playbook reads it."""
 
     def __init__(self, settings: Mapping[str, Any], clock: Clock, run: Run = _run) -> None:
         self._settings = settings
@@ -40,14 +40,14 @@ class Toolkit:
         self.last_trial: dict[str, str | None] = {"inputs": None, "problem": None}
 
     def problem(self, uuids: Sequence[str]) -> str | None:
-        """Return why no container gets a GPU, in words, or None. ``uuids`` are those that the node advertises."""
+        """Return a sentence that says why no container can get a GPU, or None. ``uuids`` are the GPUs that the node advertises."""
         if checks.NO_CONTAINER in (self._settings.get("accept_risks") or ()) or not uuids:
             return None
         now = self._clock.monotonic()
         if self._looked is None or now - self._looked >= EVERY_S:
             before = self.last_trial["problem"]
             self._look(uuids)
-            # While a package is being installed, one trial may fail. So the second of the two readings that make a fault tries again.
+            # While a package is being installed, one trial may fail. A fault needs two readings in a row, so the second reading tries again.
             self._looked = None if self.last_trial["problem"] and not before else now
         return self.last_trial["problem"]
 

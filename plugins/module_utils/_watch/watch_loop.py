@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watcher's service: reads the GPUs through a child, decides whether they have a fault, and reports it to the managers.
+"""The watcher's service: reads the GPUs through a child process, decides whether they have a fault, and reports the fault to the managers.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from .written import Written, stamp
 
 # After a boot, the driver may still be loading and MIG devices may still be created.
 GRACE_S = verdict.GRACE_S
-RENEW_S = 60  # while there is a fault, how often the reading child is replaced
-# How long to wait after a label could not be written: for most labels, and for a fault.
+RENEW_S = 60  # how often the reading child is replaced during a fault (seconds)
+# How long to wait after a label could not be written (seconds): for most labels, and for a fault.
 RETRY_S, FAULT_RETRY_S = 60, 20
-# How long to wait if a label waits for tasks to end. Each try takes a process and a quarter of a second.
+# How long to wait if a label has to wait until tasks end (seconds). Each try starts a process and takes a quarter of a second.
 WAIT_S = 300
 REPORT_LIMIT_S = 120
 
@@ -97,8 +97,8 @@ class Service:
         self._reader.end()
 
     def _rest(self) -> None:
-        """Wait until the next inspection is due or a card has an error that counts. Errors of applications and other lines of the kernel's log do
-        not count, because there may be thousands."""
+        """Wait until the next inspection is due or a card has a warning or a fault. Ignore errors of applications and other lines of the kernel's
+        log, because the log may contain thousands of them."""
         end = self._clock.monotonic() + (pace.CONFIRM_S if self._reader.waits() else self._settled.wait_s)
         while not self._lifetime.over and self._clock.monotonic() < end:
             self._lifetime.wait(end - self._clock.monotonic(), self._log.handles() + self._reader.handles())
@@ -111,7 +111,7 @@ class Service:
         return xids.severity(error, self._settings["health_faults"], self._settings["health_ignored"]) != OK
 
     def _new_errors(self) -> list[xids.Event]:
-        """Collect errors from the kernel's log and from NVML. The log says more."""
+        """Return the new errors from the kernel's log and from NVML. The log comes first because it contains more details."""
         return [event for event in map(xids.parse_event, self._log.lines()) if event] + self._reader.events()
 
     # -- one inspection ----------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ class Service:
         self._record_errors()
         if waits:
             if self._is_faulty():
-                return  # the last verdict stays until NVML answers
+                return  # keep the last verdict until NVML answers
             reading = {**reading, "gpus": self._gpus}
         else:
             self._compare(reading)
@@ -146,7 +146,7 @@ class Service:
             self._publish({"label": format_label(label), "blocked": self._blocked, "waits": self._waits, "reasons": _reasons(reading)})
 
     def _with_last_uuids(self, reading: dict[str, Any], expected: Sequence[str]) -> dict[str, Any]:
-        """Return the reading with the last known UUIDs of cards that do not answer. Record where the others are, in case they fail later."""
+        """Return the reading with the last known UUIDs of cards that do not answer. Record where the other cards are, in case they fail later."""
         if not reading["gpus"]:
             return reading
         cards = [gpu["card"] for gpu in reading["gpus"]]
@@ -187,7 +187,8 @@ class Service:
         return reading if reading["error"] else {**reading, **self._problem_beyond_nvml(reading)}
 
     def _problem_beyond_nvml(self, reading: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what keeps tasks from the GPUs although NVML answers. If a card is lost or failed, the readings say more than the toolkit."""
+        """Return the problem that keeps tasks from the GPUs although NVML answers. If a card is lost or has failed, the readings say more than the
+        toolkit."""
         device, expected = uvm.read_uvm(self._root), self._written.expected
         problem = uvm.uvm_problem(device)
         if problem:
@@ -209,7 +210,7 @@ class Service:
             return float(stream.read().split()[0])
 
     def _read_label(self) -> None:
-        """Read the label that was reported last, no matter who wrote it."""
+        """Read the label that was reported last. A run may have written it."""
         path = self._settings["daemon_config"]
         now = stamp(path)
         if now != self._file:
@@ -244,7 +245,7 @@ class Service:
     def _write(self, label: str) -> dict[str, Any]:
         try:
             command = [sys.executable, "-I", sys.argv[0], "label", label]
-            # This is a service of the node, without an AnsibleModule.
+            # This code is a service of the node and has no AnsibleModule.
             completed = subprocess.run(  # pylint: disable=ansible-bad-function
                 command, capture_output=True, timeout=REPORT_LIMIT_S, check=True
             )
@@ -266,8 +267,8 @@ class Service:
 
 
 def lock_node(home: str) -> int:
-    """Lock the node, so that only one watcher runs. The lock ends with this process. A second watcher would think that the first one's child
-    hangs, and would get the node paused."""
+    """Lock the node, so that only one watcher runs. The lock ends with this process. A second watcher would think that the first watcher's child
+    hangs, and its report would pause the node."""
     lock = os.open(os.path.join(home, "watch.lock"), os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

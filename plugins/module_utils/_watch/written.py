@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks whether the node's files still contain what this collection wrote.
+"""Checks whether the node's files still contain the settings that this collection wrote.
 
-Private to this collection: no stability is promised to others.
+Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ TOOLKIT = ("/usr/bin/nvidia-ctk", "/usr/local/bin/nvidia-ctk")
 
 
 class Written:
-    """The record of a node. It is read again when it or one of its files changes, but not while a run is changing them."""
+    """The record of a node. The record is read again after it or one of its files has changed, but not while a run is changing the files."""
 
     def __init__(self, home: str, settings: Mapping[str, Any]) -> None:
         self._record, self._journal = (os.path.join(os.path.dirname(home), name) for name in ("record.json", "journal.json"))
         self._files = (settings["daemon_config"], settings["runtime_config"])
         self._seen: object = None
         self.expected: list[str] = []  # the UUIDs that the node advertises
-        self.inserted: Mapping[str, Any] = {}  # what this collection inserted into daemon.json, from the record
+        self.inserted: Mapping[str, Any] = {}  # the settings that this collection inserted into daemon.json, from the record
         self.loaded: Mapping[str, Any] = {}  # the note of the last load of daemon.json after this collection's own change
-        self.drift: str | None = None  # a digest of the files that no longer contain what was written
+        self.drift: str | None = None  # a digest of the files that no longer contain this collection's settings
 
     def read(self) -> Written:
         now = [stamp(path) for path in (self._record, *self._files, *TOOLKIT)]
         if now != self._seen and (self._seen is None or not os.path.exists(self._journal)):
-            with contextlib.suppress(OSError):  # for example if the disk fails: the known values still count, and the next call tries again
+            with contextlib.suppress(OSError):  # for example if the disk fails; keep the known values, and the next call tries again
                 self._read()
                 self._seen = now
         return self
