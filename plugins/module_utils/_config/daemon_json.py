@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sets and restores this collection's three keys in daemon.json. Every other byte stays as it is.
+"""Sets and restores this collection's three keys in daemon.json. Every other byte stays unchanged.
 
 All functions take and return bytes. None means that the file does not exist.
 

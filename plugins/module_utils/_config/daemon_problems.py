@@ -34,7 +34,7 @@ _FLAGS = {
 def conflicting_flags(argv: Sequence[str]) -> list[Flag]:
     """Return the flags that make dockerd refuse a daemon.json with this collection's keys.
 
-    ``--add-runtime`` is not among them, because dockerd merges it with ``runtimes`` (moby daemon/config, skipDuplicates).
+    The result does not include ``--add-runtime``, because dockerd merges this flag with ``runtimes`` (moby daemon/config, skipDuplicates).
     """
     conflicting = []
     for position, word in enumerate(argv):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sets and removes one engine label in daemon.json. Every other byte stays as it is.
+"""Sets and removes one engine label in daemon.json. Every other byte stays unchanged.
 
 dockerd rereads ``labels`` at a reload. If the key is missing, dockerd keeps its present labels. An empty list removes them. If one label has two
 values, the reload fails (moby opts/opts.go, daemon/reload.go).
@@ -24,7 +24,7 @@ BLOCKING = ("--label", "--authorization-plugin", "--max-concurrent-downloads", "
 
 
 def blocking_flags(flags: Sequence[str]) -> list[str]:
-    """Return dockerd's flags that keep its labels from being changed while it runs."""
+    """Return the flags of dockerd that prevent a change of its labels while dockerd runs."""
     names = [word.partition("=")[0] for word in flags]
     return [name for name in BLOCKING if name in names]
 

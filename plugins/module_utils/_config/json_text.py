@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Edits one member of a JSON text. Every other byte stays as it is.
+"""Edits one member of a JSON text. Every other byte stays unchanged.
 
 This file only finds the positions of members; ``json`` reads the values. All functions need text that ``json.loads`` accepts.
 

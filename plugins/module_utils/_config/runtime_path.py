@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads and replaces the program of the runtime nvidia in daemon.json. Every other byte stays as it is (pure).
+"""Reads and replaces the program of the runtime nvidia in daemon.json. Every other byte stays unchanged (pure).
 
 dockerd rereads ``runtimes`` at a reload. If the key is missing, dockerd keeps the old value (moby daemon/reload.go).
 Private to this collection; it may change without notice.

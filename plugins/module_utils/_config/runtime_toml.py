@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sets and restores this collection's two keys in config.toml of the NVIDIA container runtime. Every other byte stays as it is.
+"""Sets and restores this collection's two keys in config.toml of the NVIDIA container runtime. Every other byte stays unchanged.
 
-``nvidia-ctk config --set`` cannot do this: it splits a list at its commas and rewrites the whole file.
+``nvidia-ctk config --set`` cannot set these keys: it splits a list at its commas and rewrites the whole file.
 All functions take and return bytes. None means that the file does not exist.
 
 Private to this collection; it may change without notice.

@@ -97,7 +97,7 @@ def _parts(name: str) -> tuple[str, ...]:
 
 
 def keys(text: str) -> Iterator[Statement]:
-    """Yield all keys with a value, also those in inline tables."""
+    """Yield all keys with a value, including keys in inline tables."""
     for statement in statements(text):
         if statement.kind == "key":
             yield statement

@@ -36,7 +36,7 @@ DROP_INS = ADMINISTRATORS + "systemd/system/%s.d/*.conf"
 
 
 class EngineError(GpuSwarmError):
-    """The daemon did not do what it should."""
+    """The daemon did not do what was requested."""
 
 
 class Unit:
@@ -84,7 +84,7 @@ class Unit:
         # resets NRestarts.
         self._restarts = 0 if self._clear_starts() else before.get("restarts", 0)
         self._was_restarted = True
-        with contextlib.suppress(TimedOut):  # pending() reports what systemd is still doing
+        with contextlib.suppress(TimedOut):  # pending() reports the unfinished work of systemd
             # systemd itself may have retried 0.1 s after a failed start. Then this restart joined systemd's attempt, and NRestarts counts the
             # attempt.
             if self._act(["systemctl", "restart", self.name], "did not start", limit_s, before.get("started_at")):

@@ -142,7 +142,7 @@ class Engine:
         return unknown_swarm() if info is None else swarm_of(info)
 
     def inspect(self, unit: Mapping[str, Any] | None = None) -> dict[str, Any] | None:
-        """Return everything that a run needs to know about this daemon; None if Docker is not installed.
+        """Return all data about this daemon that a run needs; None if Docker is not installed.
 
         ``unit`` is the result of Unit.inspect, if the caller has it. Raises GpuSwarmError for podman, snap and rootless Docker, because they cannot
         be nodes of a GPU swarm.

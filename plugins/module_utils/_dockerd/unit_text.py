@@ -4,9 +4,9 @@
 
 """Reads unit files as systemd does, and keeps the place of each word in the file (pure).
 
-The rules are those of systemd 252 to 257 (src/shared/conf-parser.c, src/basic/extract-word.c). A line that ends in a backslash continues on the
-next line. A comment between two such lines is skipped, and so is a byte order mark. Single words can be removed and put back. Every other byte
-stays. Private to this collection; it may change without notice.
+The rules are the same as in systemd 252 to 257 (src/shared/conf-parser.c, src/basic/extract-word.c). A line that ends in a backslash continues on the
+next line. A comment between two such lines is skipped, and so is a byte order mark. Single words can be removed and put back. Every other byte stays
+unchanged. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def remove(text: str, line: Sequence[Word], chosen: Iterable[Word]) -> str:
 
 
 def append(text: str, line: Sequence[Word], added: Iterable[str]) -> str:
-    """Return the text with the words ``added`` after those of ``line``, which is not empty."""
+    """Return the text with the words ``added`` after the words of ``line``. ``line`` must not be empty."""
     return text[: line[-1].end] + "".join(" " + word for word in added) + text[line[-1].end :]
 
 

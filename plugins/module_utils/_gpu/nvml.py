@@ -176,7 +176,7 @@ class _Device:
             return None
 
     def handle_error(self, name: str, exc: Any) -> None:
-        """Handle an error other than 'not supported': raise _Gone if the GPU no longer answers, else record a warning."""
+        """Handle an error other than 'not supported': raise _Gone if the GPU no longer answers, or else record a warning."""
         if exc.value in gpu_record.GONE:
             raise _Gone(str(exc)) from exc
         gpu_record.mark_warning(self.record, "%s: %s" % (name, exc))

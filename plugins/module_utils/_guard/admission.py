@@ -97,7 +97,7 @@ def reserved_names(settings: Settings, container: Container) -> tuple[str, ...]:
 
 
 def _mapped_verdict(settings: Settings, container: Container) -> Verdict:
-    """Show a task with slots or groups the cards of these. Other tasks start unchanged; nothing is counted, held or refused."""
+    """Show a task the cards of its slots or groups. Other tasks start unchanged; nothing is counted, held or refused."""
     parts = reservation.reserved_parts(settings, container)
     if not any(is_mapped(part) for part in parts):
         return Verdict(None)
@@ -117,7 +117,8 @@ def _unreserved_variables(settings: Settings, parts: Sequence[reservation.Part])
 
 
 def _at_level(settings: Settings, verdict: Verdict, parts: Sequence[reservation.Part]) -> Verdict:
-    """Return the verdict for this level. At ``audit``, change nothing, except for tasks with slots or groups: only the guard gives them GPUs."""
+    """Return the verdict for this level. At ``audit``, change nothing, except for tasks with slots or groups: only the guard can give such tasks
+    GPUs."""
     audited = settings.level == AUDIT and not any(is_mapped(part) for part in parts)
     return verdict._replace(devices=None, refused=None, variables={}, code="") if audited else verdict
 

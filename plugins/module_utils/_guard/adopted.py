@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Writes holds for tasks that started before the guard was installed. Without them, other tasks would get the same GPUs.
+"""Writes holds for tasks that started before the guard was installed. Without these holds, other tasks would get the same GPUs.
 
 A run calls this code when it installs the guard or changes its level. The guard itself does not use it.
 Private to this collection; it may change without notice.

@@ -21,8 +21,8 @@ VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 # Values that request nothing.
 NO_DEVICES = ("", "void", "none")
 _HIDDEN = "void"
-# A mount requests a device if its target begins with this text. If the toolkit reads mounts, they override variables. NVIDIA's runtime only compares
-# the text, so no slash has to follow (NCT internal/config/image/cuda_image.go, 1.13.5 to 1.20.0). It reads only mounts below /var/run.
+# A mount requests a device if its target begins with this text. If the toolkit reads mounts, mounts override variables. NVIDIA's runtime only
+# compares the text, so no slash has to follow (NCT internal/config/image/cuda_image.go, 1.13.5 to 1.20.0). It reads only mounts below /var/run.
 DEVICE_MOUNTS = ("/var/run/nvidia-container-devices", "/run/nvidia-container-devices")
 _OLD_CUDA = "CUDA_VERSION"  # NVIDIA's runtime gives all GPUs to old images that set this variable
 
@@ -66,7 +66,7 @@ def requested(entries: Sequence[str], name: str) -> list[str]:
 
 
 def last_requested(entries: Sequence[str], name: str) -> list[str]:
-    """Return the devices that the last variable of this name requests. NVIDIA's runtime ignores the others."""
+    """Return the devices that the last variable of this name requests. NVIDIA's runtime ignores all other variables of this name."""
     return requested([entry for entry in entries if name_of(entry) == name][-1:], name)
 
 

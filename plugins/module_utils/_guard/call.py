@@ -31,7 +31,7 @@ Call = namedtuple("Call", ["action", "container", "bundle", "log", "root"], defa
 
 
 def parse(arguments: Sequence[str]) -> Call:
-    """Parse the call. The container's id comes last. ``action`` is empty if the call neither creates nor restores a container."""
+    """Parse the call. The container's id is the last argument. ``action`` is empty if the call neither creates nor restores a container."""
     options, values, previous = {}, set(), ""
     for index, word in enumerate(arguments):
         name, equals, value = word.partition("=")

@@ -4,7 +4,7 @@
 
 """The guard. It runs before NVIDIA's runtime creates a container that requests a GPU, and exits with MAY_START if the container may start.
 
-The front (front.py) starts it, passes the runtime's own arguments, and refuses the container on any other exit code.
+The front (front.py) starts the guard with the runtime's own arguments. On any other exit code, the front refuses the container.
 Private to this collection; it may change without notice.
 """
 
@@ -84,7 +84,7 @@ def _changed_variables(config: str, settings: dict[str, Any]) -> tuple[str, ...]
     """Return the variables that config.toml names, if the file has changed since the last run. If not, the settings contain these variables."""
     if config == settings.get("config"):
         return ()
-    from . import toolkit_config  # imported here, because it takes a fifteenth of the guard's run time
+    from . import toolkit_config  # imported here, because the import takes a fifteenth of the guard's run time
 
     return toolkit_config.listed_variables(config)
 

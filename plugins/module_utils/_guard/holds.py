@@ -62,7 +62,7 @@ def claim(
 
 
 def share(folder: str, own_hold: Hold) -> Hold | None:
-    """Hold these devices even if another container already holds them. Return the other hold."""
+    """Hold these devices even if another container already holds them. Return the hold of the other container."""
     with _locked(folder):
         holder = _holder(folder, own_hold)
         _write(folder, own_hold)

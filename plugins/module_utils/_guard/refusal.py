@@ -25,7 +25,7 @@ PERMANENT = frozenset([MOUNT, FORGED, UNRESERVED, TOO_SMALL])
 UNDECIDED = frozenset([NO_RECORD, BROKEN])
 
 _PREFIX, _CODE = "gpu-swarm: ", " (refusal: %s)"
-_LONGEST = 2000  # characters of the sentence; the code comes after them
+_LONGEST = 2000  # the highest number of characters in the sentence; the code follows
 _SERVICE = "the service %s is refused on this node (isolation: %s): %s Its container is %s."
 _RESTORED = "the container %s is of a task with GPUs, and such a task cannot be restored from a checkpoint (isolation: exclusive)."
 _NO_RECORD = "dockerd's record of the container cannot be read, so its task is unknown: %s."
@@ -36,7 +36,7 @@ _REMEDY = "Run fleet.gpu_swarm.provision, or turn the guard off: touch %s"
 # Not compiled: compiling would take a tenth of the guard's run time, and the guard itself does not use these patterns.
 _WITH_CODE = r"gpu-swarm: (.*) \(refusal: ([a-z-]+)\)"
 _WITHOUT_CODE = r"gpu-swarm: (.*)"
-# How a sentence began before it had a code. The first match counts.
+# The beginnings of sentences without a code. The first match is used.
 _OLD_BEGINNINGS = (
     (r"the guard of this node's GPUs", BROKEN),
     (r"dockerd's record of the container", NO_RECORD),
@@ -73,7 +73,7 @@ def failure_message(problem: Exception, flag: str) -> str:
 
 
 def not_running_message(command: str, flag: str) -> str:
-    """Return the front's message if the guard's code does not run. ``command`` should have started it."""
+    """Return the front's message if the guard's code does not run. ``command`` should have started the code."""
     return _NOT_RUNNING % (command, _REMEDY % flag)
 
 

@@ -31,8 +31,8 @@ class RecordError(Exception):
     """The record is not a valid message."""
 
 
-# One task. named: (kind, value) of each named generic resource. amounts: (kind, amount) of the others. environment: the variables that the service
-# sets, without the variables of its image. keeps_running: whether swarm wants the task to keep running.
+# One task. named: (kind, value) of each named generic resource. amounts: (kind, amount) of each other resource. environment: the variables that the
+# service sets, without the variables of its image. keeps_running: whether swarm wants the task to keep running.
 TaskRecord = namedtuple("TaskRecord", ["named", "amounts", "environment", "keeps_running"], defaults=[False])
 
 

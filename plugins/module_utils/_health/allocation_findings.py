@@ -35,7 +35,7 @@ class Finding(NamedTuple):
     card: str  # the full UUID of a GPU or MIG device
     task: str  # the id of the task that uses the card or leaves the card idle; empty for a process without a task
     holder: str  # the id of the task to which the card is allocated, if that is another task
-    by: str  # the name of the process that uses the card; without a task, the name of its user precedes
+    by: str  # the name of the process that uses the card; without a task, the text begins with the user's name
     since: int  # seconds since 1970, by the node's clock
 
 

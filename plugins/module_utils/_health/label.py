@@ -27,7 +27,7 @@ MAX_EXCLUDED = 16
 OK, WARNING, FAULT, UNWATCHED, UNKNOWN = "ok", "warning", "fault", "unwatched", "unknown"
 STATES = (OK, WARNING, FAULT, UNWATCHED)
 LIMIT = 320  # bytes
-# The choices of the option on_loss (role: gpu_node_on_loss): what a fault does to its node.
+# The choices of the option on_loss (role: gpu_node_on_loss), which decides about a node with a fault.
 AFTER_LOSS = PAUSE, REPORT, SHRINK = ("pause", "report", "shrink")
 
 _CARD = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -111,7 +111,7 @@ MANAGERS = {
         good_exit_codes=(0, NOTHING_FOUND),
     ),
 }
-# These commands read the node's own repositories. apt reads the node's lists. For the others, the node's cache is copied, and they update the copy.
+# These commands read the node's own repositories. apt reads the node's lists. The other package managers update a copy of the node's cache.
 MANAGERS_OF_NODE = {
     "apt": replace(MANAGERS["apt"], definition_path="", files={APT_CONF: APT_CACHE}, folders=("{work}/cache",), refresh_commands=()),
     "dnf": replace(

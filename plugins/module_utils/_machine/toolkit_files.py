@@ -36,7 +36,7 @@ SOURCES = (
     "/etc/apt/sources.list", "/etc/apt/sources.list.d/*.list", "/etc/apt/sources.list.d/*.sources", "/etc/yum.repos.d/*.repo",
     "/etc/zypp/repos.d/*.repo",
 )  # fmt: skip
-# The ending of Ansible's backup of a file that it changes.
+# The ending of a backup that Ansible makes before it changes a file.
 _BACKUP = re.compile(r"\.[0-9]+\.[0-9]{4}-[0-9]{2}-[0-9]{2}@[0-9:]{8}~$")
 # The links of enabled services. systemd keeps these links when the packages are removed.
 LINKS = "/etc/systemd/system/*.wants/nvidia-cdi-refresh.*"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks the device /dev/nvidia-uvm. Without it CUDA does not start, although NVML works.
+"""Checks the device /dev/nvidia-uvm. Without this device CUDA does not start, although NVML works.
 
 No service creates the device at boot. Until 1.17, NVIDIA's toolkit loaded the kernel module and created the device for the first container. Since
 1.18, its default mode does neither of these (NVIDIA/nvidia-container-toolkit#1967, #1743). Private to this collection; it may change without notice.

@@ -45,7 +45,7 @@ class Decision(NamedTuple):
     restart: bool  # whether the daemon must restart
     changed: bool  # whether the decision changes anything on the node
     drift: list[str]  # a sentence for each difference between the node and the decision
-    running: Running | None  # the settings that the daemon must show afterwards; None if the daemon is left alone
+    running: Running | None  # the settings that the daemon must show afterwards; None if the daemon is not changed
     diff: list[dict[str, str]]  # the diff of each written file, in Ansible's form
     warnings: list[str]  # warnings for the user; the change happens anyway
     refused: list[dict[str, str]]  # {id, text} for each reason why the change must not be made
@@ -58,7 +58,7 @@ class Decision(NamedTuple):
 
 
 def decide(params: Mapping[str, Any], observed: Observation) -> Decision:
-    """Return the decision for a node. Raises GpuSwarmError if there is a problem that only the user can fix."""
+    """Return the decision for a node. Raises GpuSwarmError if only the user can fix a problem."""
     inputs = _inputs(params, observed)
     return _decision(inputs, file_edits.edits_of(inputs))
 

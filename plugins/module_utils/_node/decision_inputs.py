@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The inputs of the decision about one node: its options, its observed state, and what it should advertise.
+"""The inputs of the decision about one node: its options, its observed state, and the resources that it should advertise.
 
 Private to this collection; it may change without notice.
 """
@@ -24,4 +24,4 @@ class DecisionInputs(NamedTuple):
     removed_flags: RemovedFlags  # the options in the units that start dockerd, and the units without these options
     from_flags: list[str]  # the resources that move from flags into daemon.json
     advertisement: dict[str, Any]  # the result of advertise.decide, with the labels
-    findings: Sequence[Finding]  # the known issues that this node has
+    findings: Sequence[Finding]  # the known issues of this node

@@ -4,7 +4,7 @@
 
 """Installs, checks and removes gpu-swarm-devices.service, which creates at boot the devices that CUDA needs.
 
-NVIDIA's own service does this in releases after 1.20.0 (commit 8269969f of NVIDIA/nvidia-container-toolkit).
+NVIDIA's own service creates these devices in releases after 1.20.0 (commit 8269969f of NVIDIA/nvidia-container-toolkit).
 Private to this collection; it may change without notice.
 """
 
@@ -25,8 +25,9 @@ UNIT = "gpu-swarm-devices.service"
 SERVICE = "the service that creates CUDA's devices at boot (%s)" % UNIT
 
 # The dash before each command means that the command may fail. The service ends after a minute. Before 1.18, create-device-nodes stops at the first
-# device that exists. nvidia-modprobe, which comes with the driver, creates the others and replaces a device with a wrong major number. If
-# nvidia-modprobe is not installed, nvidia-container-cli creates the device as for a container of the legacy mode (load_kernel_modules in nvc.c).
+# device that exists. nvidia-modprobe is part of the driver. It creates the remaining devices and replaces a device with a wrong major number. If
+# nvidia-modprobe is not installed, nvidia-container-cli creates the device, in the same way as for a container of the legacy mode
+# (load_kernel_modules in nvc.c).
 _UNIT = """\
 # Written by the Ansible collection fleet.gpu_swarm, which overwrites changes.
 [Unit]

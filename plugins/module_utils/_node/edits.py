@@ -70,11 +70,11 @@ def _edit_daemon_json(inputs: DecisionInputs, path: str) -> Edit:
     if moved:
         inserted["moved"] = moved
     if advertisement["memory_kinds"]:
-        # An amount of memory does not show which GPUs it belongs to.
+        # An amount of memory does not name its GPUs.
         inserted["gpus"] = [gpu["uuid"] for gpu in advertisement["advertised"] if gpu["uuid"]]
     if advertisement["map"]:
         inserted["map"] = advertisement["map"]
-    # If an option that was moved before is missing now, the user removed it.
+    # If an option was moved before and is missing now, the user has removed it.
     want = daemon_json.Want(inserted["resources"], inserted["kinds"], earlier.get("resources", ()), moved=inputs.from_flags)
     daemon = daemon_json.edit(without_guard(observed.daemon.data, path, earlier), path, want)
     return Edit(daemon.content, [*inputs.removed_flags.notes, *daemon.notes], inserted)

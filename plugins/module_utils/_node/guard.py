@@ -61,7 +61,7 @@ class Guard:
         )
 
     def install(self, wanted: GuardWanted) -> None:
-        """Install the guard. The front is written last, because it calls everything else."""
+        """Install the guard. The front is written last, because it calls all other files."""
         _import_guard()  # if this node's Python cannot run the guard, stop here
         created = self._make_home()
         if not CODE.is_installed(self.home):
@@ -89,7 +89,7 @@ class Guard:
 
     @contextlib.contextmanager
     def restored_on_failure(self) -> Iterator[None]:
-        """Restore the guard's settings and front if the block fails. A new guard stays installed, but nothing calls it."""
+        """Restore the guard's settings and front if the block fails. A new guard remains installed, but no container calls it."""
         settings = _files.Snapshot.take(os.path.join(self.home, _SETTINGS))
         link = os.readlink(self._front) if os.path.islink(self._front) else None
         front = None if link else _files.Snapshot.take(self._front).data
@@ -133,13 +133,13 @@ class Guard:
     # -- parts -------------------------------------------------------------------------------------------------
 
     def _make_home(self) -> list[str]:
-        """Create the guard's directory. Return the parents that were created for it, now or by an earlier run."""
+        """Create the guard's directory. Return the parent directories that this run or an earlier run created."""
         recorded = (_files.read_mapping(os.path.join(self.home, _SETTINGS)) or {}).get(_CREATED)
         parent = os.path.dirname(self.home)
         created = [parent] if not os.path.isdir(parent) else []
         _files.make_directory(self.home, _PROGRAM_MODE)
         created = recorded if isinstance(recorded, list) else created
-        for folder in [*filter(os.path.isdir, created), self.home]:  # others may write into directories that an earlier release created
+        for folder in [*filter(os.path.isdir, created), self.home]:  # an earlier release created directories where other users may write
             _files.remove_others_write(folder)
         return created
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides what the guard needs: its entry in daemon.json, its settings and its files (pure).
+"""Decides about the guard's entry in daemon.json, its settings and its files (pure).
 
 The guard replaces the program of the runtime nvidia. It does not use a runtime name of its own, because a container keeps the name of its runtime.
 Private to this collection; it may change without notice.

@@ -4,7 +4,7 @@
 
 """Decides whether a node needs a guard (pure).
 
-Each call on a node loads this file, so it is small. The other files about guards are loaded only if the node has, had or gets one.
+Each call on a node loads this file, so it is small. The other files about guards are loaded only if the node has, had or gets a guard.
 Private to this collection; it may change without notice.
 """
 

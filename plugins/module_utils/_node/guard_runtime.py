@@ -4,7 +4,7 @@
 
 """The guard as the program of the runtime nvidia: in daemon.json, in its record, and in the running daemon (pure).
 
-Each call on a node loads this file, so it is small. The other files about guards are loaded only if the node has, had or gets one.
+Each call on a node loads this file, so it is small. The other files about guards are loaded only if the node has, had or gets a guard.
 Private to this collection; it may change without notice.
 """
 

@@ -4,7 +4,7 @@
 
 """The state of a node's guard, and the part of the state that the module returns.
 
-Each call on a node loads this file, so it is small. The other files about guards are loaded only if the node has, had or gets one.
+Each call on a node loads this file, so it is small. The other files about guards are loaded only if the node has, had or gets a guard.
 Private to this collection; it may change without notice.
 """
 
@@ -36,7 +36,7 @@ def _memory(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class GuardState(NamedTuple):
-    """The guard as one inspection read it."""
+    """The state of the guard that one inspection has read."""
 
     home: str
     python: str = ""  # the path of the Python that runs the guard

@@ -6,7 +6,7 @@
 
 ``journal.json`` is written before the user's files change and contains the former files. It exists only during a change
 or after a run was killed. Then the next run starts from the same files. ``record.json`` stays between runs: the original
-files, the former values of changed keys, and the hash of what was written, so that ``state: absent`` can restore everything.
+files, the former values of changed keys, and the hash of the written content, so that ``state: absent`` can restore everything.
 
 Private to this collection; it may change without notice.
 """
@@ -175,7 +175,8 @@ class State:
         return files
 
     def write_backups(self, files: Record) -> None:
-        """Write the original of each recorded file into the directory of backups, if it is not there yet. Backups are only for people to read."""
+        """Write the original of each recorded file into the directory of backups, if the backup does not exist yet. Backups are only for people to
+        read."""
         for entry in files.values():
             if entry.get("backup") and not os.path.exists(entry["backup"]):
                 original = _files.Snapshot.from_json(entry["original"])

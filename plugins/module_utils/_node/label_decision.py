@@ -37,7 +37,7 @@ def add_label(inputs: DecisionInputs, edits: Mapping[str, Edit], action: str | N
     if is_wanted(inputs.params) and _can_be_shown(inputs, edit, action):
         action = action or _reload_for_repair(inputs, edits)
         edit = _with_label_on_record(edit)._replace(content=engine_labels.set_label(edit.content, path, KEY, _label_value(inputs, edit, action)))
-        # If an earlier run was killed, dockerd may not show the label yet, so reload it.
+        # If an earlier run was killed, dockerd may not show the label yet, so reload dockerd.
         return {**edits, path: edit}, action or (None if shown_label(engine) is not None or inputs.observed.watcher.blocked else "reload")
     if was_inserted:
         original = Snapshot.from_json(entry["original"]).data

@@ -20,7 +20,7 @@ HOME = "manager"
 UNIT = "gpu-swarm-manager.service"
 UNIT_PATH = "etc/systemd/system/" + UNIT
 STATUS = "run/gpu-swarm-manager/status.json"
-# Keys in its settings: the part that pauses nodes and writes metrics, and the part that removes finished jobs.
+# Keys in the service's settings: the part that pauses nodes and writes metrics, and the part that removes finished jobs.
 PAUSE, JOBS = "pause", "jobs"
 # The setting of each part that names the directory where the part writes.
 DIRECTORIES = {PAUSE: "metrics_directory", JOBS: "log_directory"}

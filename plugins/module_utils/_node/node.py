@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One node: inspects it, decides its state, and changes it.
+"""One node: inspects the node, decides its state, and changes the node.
 
 :meth:`Node.inspect` reads, :mod:`.decision` decides, :mod:`.transaction` writes.
 Private to this collection; it may change without notice.
@@ -158,7 +158,7 @@ class Node:
         """Return why CUDA does not start. Do not try if a device is missing: drift reports the missing device, and libcuda could create it."""
         if not (self.params.get("try_cuda") and observed.gpus) or observed.devices.problem:
             return {}
-        from .._gpu import cuda  # only the role verify needs it
+        from .._gpu import cuda  # imported here, because only the role verify needs this file
 
         return {"cuda": cuda.cuda_problem(self.params["nvml_timeout"])}
 
@@ -351,7 +351,7 @@ class Node:
         return engine, units
 
     def _ambiguous_addresses(self, engine: Mapping[str, Any]) -> list[str]:
-        """Return addresses that make Docker refuse to start a swarm here, because it cannot choose between them."""
+        """Return the addresses that Docker cannot choose between. Because of them, Docker refuses to start a swarm on this node."""
         settings = [*engine["flags"], *engine["unit_flags"], str(Snapshot.take(self.params["daemon_config"]).data)]
         if not engine["running"] or engine["swarm"]["state"] == "active" or any(DEFAULT_ADDRESS in str(text) for text in settings):
             return []

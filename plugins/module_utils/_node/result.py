@@ -79,7 +79,7 @@ def result_of(node: Source, observed: Observation, decision: Decision, changed: 
 
 
 def _advertised_now(engine: Mapping[str, Any] | None) -> list[str]:
-    """Return what the running daemon advertises, no matter who configured it."""
+    """Return the resources that the running daemon advertises, including resources that another tool or a person configured."""
     return sorted(generic_resources.to_entries(generic_resources.from_info(engine["generic_resources"]))) if engine and engine["running"] else []
 
 

@@ -19,7 +19,7 @@ PLAIN_RUNTIME = "runc"
 
 
 class Running(NamedTuple):
-    """This collection's options as a running daemon shows them."""
+    """The values of this collection's options in a running daemon."""
 
     resources: list[str]  # KIND=value, sorted
     default_runtime: str | None

@@ -30,21 +30,21 @@ SPEC_DIRS = ("/etc/cdi", "/var/run/cdi")
 _KIND = "nvidia.com/gpu"
 # Devices of this vendor need no specification file, because the runtime generates one for each container (automaticDevicePrefix).
 _AUTOMATIC = "runtime.nvidia.com/"
-# Options in config.toml that change the result. The hook of the legacy mode passes them on.
+# Options in config.toml that change the result. The hook of the legacy mode passes these options to nvidia-container-cli.
 _OPTIONS = ("root", "ldcache", "user")
 _PROGRAMS = (CTK, CLI, "nvidia-container-runtime", "nvidia-container-runtime-hook", "nvidia-cdi-hook")
 _OUTPUT_MAX = 400  # the most characters of a command's output in a message
 
 
 class Trial(NamedTuple):
-    """A command to try, and the CDI devices that it must list."""
+    """A command to try, and the CDI devices that its output must list."""
 
     command: Sequence[str]
     devices: Sequence[str] = ()
 
 
 def trial_of(values: Mapping[str, Any], mode: str | None, uuids: Sequence[str]) -> Trial | None:
-    """Return the trial for these values of config.toml and this mode; None if there is nothing to try (pure)."""
+    """Return the trial for these values of config.toml and this mode; None if no trial is needed (pure)."""
     kind, folders = values.get("nvidia-container-runtime.modes.cdi.default-kind") or _KIND, spec_dirs(values)
     if mode == runtime_config.LEGACY:
         return _legacy({key.rpartition(".")[2]: value for key, value in values.items() if key.startswith("nvidia-container-cli.")})
@@ -70,7 +70,7 @@ def trial_for_node(params: Mapping[str, Any], observed: Observation, expected: S
     version = checks.parse_version(observed.toolkit_version)
     integrated = runtime_config.is_integrated([gpu.get("name") or "" for gpu in observed.gpus])
     if runtime_config.is_replaced(values, version, integrated) and version < runtime_config.FIRST_FOR_SWARM:
-        return None, None  # the run will replace this mode, so there is nothing to try
+        return None, None  # the run will replace this mode, so no trial is needed
     mode = runtime_config.mode_of(values, version, integrated)
     uuids = [device["uuid"] for gpu in observed.gpus for device in (gpu["mig_devices"] or [gpu])]
     trial = trial_of(values, mode, expected or uuids)

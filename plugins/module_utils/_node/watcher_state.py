@@ -4,7 +4,7 @@
 
 """The state of a node's watcher, whether the node needs a watcher, and the watcher's report.
 
-Each call on a node loads this file, so it is small. The other files about the watcher are loaded only if the node has, had or gets one.
+Each call on a node loads this file, so it is small. The other files about the watcher are loaded only if the node has, had or gets a watcher.
 Private to this collection; it may change without notice.
 """
 
@@ -42,7 +42,7 @@ def is_wanted_or_recorded(params: Mapping[str, Any], record: Mapping[str, Any]) 
 
 
 class WatcherState(NamedTuple):
-    """The watcher as one inspection read it."""
+    """The state of the watcher that one inspection has read."""
 
     drift: Sequence[str]  # a sentence for each difference from the wanted watcher
     blocked: str | None  # why its label cannot be changed now

@@ -40,10 +40,11 @@ RestrictNamespaces=yes
 
 class Unit(NamedTuple):
     """The unit of one service.
-    
+
     ``service``: the service's own lines of [Service]. ``writable``: the paths where the service may write. systemd ignores a path that does not exist
     when the service starts. systemd follows links at that time, so a link may get another target without a change of the unit. But systemd ignores
-    a link below another writable directory. ``families``: the kinds of sockets. ``more``: further limits."""
+    a link below another writable directory. ``families``: the kinds of sockets. ``more``: further limits.
+    """
 
     note: str
     description: str

@@ -32,7 +32,7 @@ class Lifetime:
         self._wake: list[int] = []
 
     def begin(self) -> None:
-        """Begin to notice SIGTERM, even if it comes right before a wait, and tell systemd that the service is ready."""
+        """Begin to handle SIGTERM, even if it arrives right before a wait. Then tell systemd that the service is ready."""
         wake, waker = os.pipe()
         os.set_blocking(waker, False)
         self._wake = [wake]

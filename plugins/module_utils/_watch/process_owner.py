@@ -17,7 +17,8 @@ from .. import _bounded
 from .._errors import GpuSwarmError
 from .._health.allocation_findings import short_text
 
-# Docker's cgroups: docker-<id>.scope if systemd creates them, <id> if dockerd does. Other runtimes use other names (libpod-…, cri-containerd-…).
+# The names of Docker's cgroups: docker-<id>.scope if systemd creates them, <id> if dockerd creates them. Other runtimes use other names (libpod-…,
+# cri-containerd-…).
 _CONTAINER = re.compile(r"(?:docker-)?([0-9a-f]{64})(?:\.scope)?")
 _UID = re.compile(rb"^Uid:\s+(\d+)", re.MULTILINE)
 _STARTED = 22 - 3  # index of the start in /proc/<pid>/stat, counted after the name in parentheses
@@ -32,7 +33,7 @@ class Process(NamedTuple):
     """A process."""
 
     started: bytes  # in the kernel's ticks since the boot
-    containers: Sequence[str]  # the containers in its cgroup, the outermost first
+    containers: Sequence[str]  # the containers in the process's cgroup, the outermost first
     uid: int
     name: str
 

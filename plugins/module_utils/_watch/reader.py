@@ -61,7 +61,7 @@ class Reader:
     def read(self, patient: bool = False) -> dict[str, Any]:
         """Return a reading (see verdict.py). It has ``text`` if no GPU can be read. ``patient``: a driver may take any time to start its cards.
 
-        Returns after SLOW_S seconds at the latest. If the answer comes later, a later call returns it.
+        Returns after SLOW_S seconds at the latest. If the child answers later, a later call returns the answer.
         """
         if self._child is not None and self._hangs and not self._reap():
             return self._hanging()
