@@ -44,7 +44,7 @@ def test_no_module_answers_past_this():
 
 
 def answered_by_module(**known):
-    """Return an answer with all required parts, which most tests do not care about."""
+    """Return an answer with all required parts. Most tests read only a few of the parts."""
     return {"left_out": [], "refused": [], "advertised": [], **assessed(**known)}
 
 
@@ -186,7 +186,7 @@ PLAYBOOK = """
 
 @pytest.fixture
 def run_playbook(tmp_path):
-    """Run these tasks with a lying first host. Return the results by host, and then the variables that the run uses for the other hosts."""
+    """Return a function that runs tasks with a lying first host. It returns each task's results by host. The last task shows two variables."""
     home = tmp_path / "collections" / "ansible_collections" / "fleet"
     home.mkdir(parents=True)
     (home / "gpu_swarm").symlink_to(nvml_lab.ROOT)
@@ -226,7 +226,7 @@ INFO = f"fleet.gpu_swarm.gpu_info: {{nvml_path: {nvml_lab.library()}}}"
 
 
 def test_a_lying_first_host_sets_no_variable_of_the_run(run_playbook):
-    assert last_message(run_playbook("ansible.builtin.ping:")) == "evil True"  # the value from the play counts, and no other variable is changed
+    assert last_message(run_playbook("ansible.builtin.ping:")) == "evil True"  # Ansible alone accepts the fact, but play variables override facts
     assert last_message(run_playbook(INFO)) == "mine True"
 
 

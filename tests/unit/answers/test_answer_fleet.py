@@ -44,7 +44,7 @@ LEFT_OUT = gpu(2, mig_devices=[{"uuid": "MIG-1", "profile": "1g.10gb", "memory_m
 
 
 def answer(**other):
-    """Return a complete answer of a node, in which every part affects the run."""
+    """Return a complete answer of a node. Every part of the answer affects the run."""
     rich = {
         "gpus": [gpu(0, mig_devices=[]), LEFT_OUT],
         "resources": [*resources(0), "VRAM=80"],
@@ -101,7 +101,7 @@ def places(value, at=()):
 
 
 def replaced(answer, place, other):
-    """Return the answer with another value at that path, or without it."""
+    """Return the answer with another value at this path, or without the value."""
     changed = copy.deepcopy(answer)
     inner = changed
     for key in place[:-1]:
@@ -114,7 +114,7 @@ def replaced(answer, place, other):
 
 
 def run(answer):
-    """Do everything that a run does for all hosts at once, with this answer for one of them."""
+    """Do everything that a run does for all hosts at once. One of the hosts has this answer."""
     bad = model.Host("gpu-1", True, False, with_allowed_labels(dict(answer), "gpu-1", "gpu.", "cpu."))
     hosts = [bad, host("gpu-2", node_id="n2", toolkit_version="1.19.0")]
     find_swarm({"gpu-1": answer, "m": assessed("m1", gpus=0)}, ["m", "gpu-1"], ["m"])
@@ -136,7 +136,7 @@ def run(answer):
 
 
 def tried(bad):
-    """Return the results of all guards, in the form that roles/verify/vars/main.yml passes on."""
+    """Plan the checks and services of the role verify for a node with this answer."""
     (node,) = ledger(Listed([api_node("n1", resources=[*named(A), *discrete(9000)])], [], []), "gpu-swarm.")["nodes"]
     memory = (bad.assessed.get("isolation") or {}).get("memory", {})
     for check in verify_plan.checks([node], ["n1"], EXTENT, verify_plan.Guarded({"n1": "reserved"}, {"n1": memory})):
@@ -162,7 +162,7 @@ def test_a_full_answer_is_used(name):
     run(ANSWERS[name])
 
 
-# The other variants lack one part of the first and take just as long.
+# The other answers are marked as rare tests. Each lacks one part of the first answer, and its test takes as long as the first.
 @pytest.mark.parametrize("name", ["all", *(pytest.param(name, marks=pytest.mark.rare) for name in list(ANSWERS)[1:])])
 def test_no_answer_of_a_node_ends_the_run_for_others(name):
     ends = {}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks the way from /proc/cpuinfo of a node to labels on the controller."""
+"""Checks how the controller computes labels from /proc/cpuinfo of a node."""
 
 from __future__ import annotations
 

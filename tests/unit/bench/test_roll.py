@@ -14,11 +14,11 @@ from tests.bench import roll
 from tests.bench.fleets import BenchError
 from tests.bench.memory import Used
 
-TIMES = b"0m0.250s 0m0.250s\n"  # seconds of hosts: half a second
+TIMES = b"0m0.250s 0m0.250s\n"  # output of the shell command times: together half a second
 
 
 def line(number, play, task="a task", runs=1):
-    """Return a record of a task that took the controller and the hosts two seconds. The hosts wrote their times once."""
+    """Return a record of a task that used two seconds of CPU on the controller. The hosts wrote their times once."""
     before = {"at": 10.0, "cpu": 5.0, "hosts_bytes": 0, "rss_kib": 0}
     return {
         "number": number,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of docs/reference/benchmarks.md has only rows that the benchmark prints. Each ratio follows from its two figures."""
+"""The table of docs/reference/benchmarks.md has only rows that the benchmark prints. Each ratio is computed from the two figures of its row."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def a_roll(nodes: int) -> roll.Roll:
 
 
 def forms_of(module: str) -> list[str]:
-    """Return patterns for the names of a module's rows, with a wildcard for each part that it fills in."""
+    """Return patterns for the names of a module's rows, with a wildcard for each part that the module fills in."""
     tree = ast.parse((ROOT / "tests" / "bench" / f"{module}.py").read_text())
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "row"]
     named = {
@@ -96,7 +96,7 @@ def test_a_row_that_the_benchmark_does_not_print_is_noticed(name: str, printed: 
 
 
 def test_ratios_follow_from_the_figures() -> None:
-    """Checks the ratio as far as the figures' digits allow, and that the last column says whether a goal is met."""
+    """Checks the ratio as exactly as the figures are rounded. The last column says whether the goal is met."""
     wrong = []
     for name, value, reference, ratio, *goal in table():
         one, other, said = float(value), float(reference), float(ratio)

@@ -41,7 +41,7 @@ def write(manager, number, **changes):
 
 
 def running(manager):
-    """Return how many tasks run there, by host name."""
+    """Return the number of running tasks by host name."""
     names = [manager.node(task["NodeID"])["Description"]["Hostname"] for task in manager.tasks() if task["DesiredState"] == "running"]
     return {name: names.count(name) for name in names}
 

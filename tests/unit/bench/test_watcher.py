@@ -20,7 +20,7 @@ FLEET = Fleet("bench-1", Path("inventory.yml"), {})
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """Make a clock that sleeping moves forward and that counts the seconds."""
+    """Make a clock that counts seconds. A call of sleep moves the clock forward and returns at once."""
     clock = SimpleNamespace(now=0.0)
 
     def sleep(seconds: float) -> None:
@@ -31,7 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def reads(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace, moments: list[float]) -> None:
-    """Simulate a child process that exists from its first reading on, and sleeps after each."""
+    """Simulate a child process of the watcher. The process exists from its first reading on, and sleeps after each reading."""
 
     def run(_fleet: Fleet, *words: str) -> str:
         number = sum(moment <= clock.now for moment in moments)

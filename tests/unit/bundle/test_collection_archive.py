@@ -46,7 +46,7 @@ def install(made: Path, folder: Path) -> Path:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PATH", str(tmp_path))  # ansible-playbook was called by its path
+    monkeypatch.setenv("PATH", str(tmp_path))  # ansible-playbook is not in PATH if the user called it by its full path
     archive.build(source(tmp_path, "fleet"), tmp_path)
     (tmp_path / "first").mkdir()
     return install(tmp_path / "acme-fleet-1.2.3.tar.gz", tmp_path / "first") / "fleet"
@@ -54,7 +54,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_an_installed_collection_is_packed_and_installed_again(installed, tmp_path):
     (installed / "plugins/modules/__pycache__").mkdir()
-    (installed / ".hidden").unlink()  # as the package ansible leaves it out
+    (installed / ".hidden").unlink()  # the package ansible omits this file
     (installed / "plugins/modules/__pycache__/one.pyc").write_text("no part of it")
     found = archive.read_collection(installed)
     assert (found.name, found.version, found.archive, found.is_source) == ("acme.fleet", "1.2.3", "acme-fleet-1.2.3.tar.gz", False)

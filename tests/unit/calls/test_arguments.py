@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An argument that names a variable gets the value that Ansible's templating gives it, without compiling a template for the name."""
+"""An argument may consist of the name of a variable. It gets the same value as from Ansible's templating, but no template is compiled."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ DONE = {"changed": True, "missing": ["nvml_binding"]}
 @pytest.mark.parametrize(
     ("args", "answers", "sent"),
     [
-        ({}, [DONE], []),  # the module did its work, so it is not called twice
+        ({}, [DONE], []),  # the module did its work, so the action does not call the module again
         ({}, [failed("nvml_binding"), DONE], [["pynvml.py"]]),
         ({}, [failed("toolkit", "nvml_binding"), DONE], [["pynvml.py"]]),
         ({}, [failed("nvml_binding"), failed("toml_parser"), DONE], [["pynvml.py"], ["pynvml.py", "tomli"]]),
@@ -169,7 +169,7 @@ def ansible(tmp_path):
             ANSIBLE_PIPELINING=pipelining,
             ANSIBLE_LOAD_CALLBACK_PLUGINS="True",
             ANSIBLE_STDOUT_CALLBACK="ansible.builtin.json",
-            ANSIBLE_INJECT_INVOCATION="True",  # from ansible-core 2.21 on, a result has the arguments only on request
+            ANSIBLE_INJECT_INVOCATION="True",  # from ansible-core 2.21 on, a result contains the arguments only on request
             GPU_LAB_NVML=nvml_lab.fleet(fleet),
         )
         command = [

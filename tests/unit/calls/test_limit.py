@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.limit impor
 
 
 def hangs():
-    """Hang, as a connection plugin does. No error ends it."""
+    """Hang like a connection plugin. No exception ends this function."""
     while True:
         try:
             subprocess.run(["sleep", "60"], check=True)

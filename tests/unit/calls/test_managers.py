@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Managers are called in order until one answers. Checks what counts as an answer, and plays the tasks with Ansible."""
+"""Managers are called in order until one answers. Checks which results are answers, and runs the tasks with Ansible."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ ROOT = Path(__file__).parents[3]
     [
         ("swarm_batch", {"answered": True, "outcomes": {}}, True),
         ("swarm_batch", {"answered": False, "outcomes": {}}, False),
-        ("swarm_stack", {"answered": True, "failed": True, "msg": "There is no Compose file."}, True),  # no other manager would have one
+        ("swarm_stack", {"answered": True, "failed": True, "msg": "There is no Compose file."}, True),  # other managers would not have it either
         ("swarm_job", {"answered": False, "failed": True, "msg": "m1 cannot be reached"}, False),
         ("swarm_explain", {"nodes": []}, True),
         ("swarm_explain", {"nodes": [], "failed": True, "msg": "/metrics is no directory"}, True),  # this manager has read the swarm
         ("swarm_gpu_info", {"failed": True, "msg": "no SDK"}, False),
-        ("swarm_gpu_info", {"failed": True, "msg": "no SDK", "answered": True}, False),  # caused by what a node reports, which may be anything
+        ("swarm_gpu_info", {"failed": True, "msg": "no SDK", "answered": True}, False),  # caused by a node, which may report anything
         ("swarm_job_prune", {"removed": [], "kept": []}, True),
         ("swarm_job_prune", {"failed": True, "wrong": True, "msg": "keep_last is -1"}, True),
         ("swarm_job_prune", {"failed": True, "wrong": False, "msg": "m1 is no manager"}, False),
@@ -155,7 +155,7 @@ PLAYS = {
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory):
-    """Play all cases at once. Returns for each play the results of the loop on g1 and the answer on each host, and the whole output."""
+    """Play all cases in one run. Return the results of the loop on g1 and the answer on each host for each play, and the whole output."""
     folder = tmp_path_factory.mktemp("played")
     home = folder / "collections" / "ansible_collections" / "fleet" / "gpu_swarm"
     for part in ("meta", "plugins"):
@@ -230,7 +230,7 @@ def test_arguments_are_shown_at_no_verbosity(played):
     ("module", "answered"), [("swarm_job_prune", True), ("swarm_explain", False), ("swarm_gpu_info", False), ("swarm_stack", False)]
 )
 def test_a_refusal_of_arguments_counts_only_in_the_module_s_own_words(module: str, answered: bool) -> None:
-    """A node that an attacker controls can return any text. Without a ledger, the next manager is called."""
+    """Other modules may return text from a node that an attacker controls. For these modules, the next manager is called."""
     assert as_manager_answer(module, {"wrong": True}, "m1")["answered"] is answered
 
 
@@ -238,7 +238,7 @@ def test_a_refusal_of_arguments_counts_only_in_the_module_s_own_words(module: st
 
 OF_OTHERS = {"_gpu_swarm_module", "_gpu_swarm_arguments", "_gpu_swarm_candidates", "_gpu_swarm_to"}
 OF_BATCH = {"_gpu_swarm_module", "_gpu_swarm_step"}
-AT_THE_ENDS = ("start", "finish")  # at the start and end of a run, its managers may differ from those of the plan
+AT_THE_ENDS = ("start", "finish")  # at the start and the end of a run, the managers may differ from the managers of the plan
 
 
 def callers():
@@ -259,7 +259,7 @@ def _tasks(items):
 
 @pytest.mark.parametrize(("file", "given"), list(callers()))
 def test_a_caller_sets_every_variable_that_decides_what_is_called(file, given):
-    """Otherwise a host could set them: facts that a module returns override variables of a task."""
+    """A host could set a variable that the caller does not set, because facts that a module returns override variables of a task."""
     if given["_gpu_swarm_module"] != "swarm_batch":
         assert set(given) >= OF_OTHERS
     else:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes of three drivers, three models and two CPU levels: which x-gpu classes they match, and which image of a matrix suits each best."""
+"""Checks which x-gpu classes match which nodes, and which image of a matrix suits a node best. The nodes have several drivers, models and CPUs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ MIXED = {
     [
         ({"memory_min": 40000}, (A100, R535, OLD), None),
         ({"memory_min": 40960}, (A100, R535, OLD), None),
-        ({"memory_min": "16000"}, (T4, R535, OLD), None),  # the size on the label of the card, not what the driver leaves of it
+        ({"memory_min": "16000"}, (T4, R535, OLD), None),  # the nominal size of the card, although the driver reports less
         ({"memory_min": 41000}, (A100, R535, OLD), "has 40 GB, not 41000 MiB"),
         ({"compute_capability": ">=8.0"}, (A100, R535, OLD), None),
         ({"compute_capability": ">= 8.0, < 9.0"}, (A100, R535, OLD), None),
@@ -105,7 +105,7 @@ def test_a_node_with_several_models_has_what_all_its_cards_have(wants: dict[str,
         ({"compute_capability": "8.0"}, "x.compute_capability is '8.0'. Write it with a sign, in quotes: '>=8.0'"),
         ({"compute_capability": 8.0}, "x.compute_capability is 8.0"),
         ({"cuda": ">=12.4,"}, "x.cuda is '>=12.4,'"),
-        ({"cuda": ">=12.4.1"}, "x.cuda is '>=12.4.1'"),  # CUDA versions of a driver have two numbers
+        ({"cuda": ">=12.4.1"}, "x.cuda is '>=12.4.1'"),  # the CUDA version of a driver has two numbers
         ({"cuda": "12.*"}, "x.cuda is '12.*'"),
         ({"model": "[A-Z]*"}, "x.model is '[A-Z]*'. Write a model as 'nvidia-smi -L' shows it"),
         ({"model": 100}, "x.model is 100"),
@@ -129,11 +129,11 @@ def test_one_clear_error(wants: dict[str, Any], message: str) -> None:
         ("12.4", (T4, R535, OLD), {"ptx": True}, None),
         ("12.2", (T4, R535, OLD), {"ptx": True}, cuda_versions.FULLY),
         ("11.8", (T4, R470, OLD), {}, cuda_versions.MINOR),
-        ("11.8", (T4, ("450.51.06", "11.0"), OLD), {}, None),  # from 450.80.02 on
+        ("11.8", (T4, ("450.51.06", "11.0"), OLD), {}, None),  # works from driver 450.80.02 on
         ("13.0", (T4, R535, OLD), {}, None),
         ("13.0", (T4, R535, OLD), {"forward": [535, 550]}, cuda_versions.FORWARD),
         ("13.0", (H100, R535, OLD), {"forward": [535]}, cuda_versions.FORWARD),
-        ("13.0", (RTX, R535, OLD), {"forward": [535]}, None),  # only for data-centre GPUs
+        ("13.0", (RTX, R535, OLD), {"forward": [535]}, None),  # forward compatibility is only for data-centre GPUs
         ("13.0", (("NVIDIA-T1000", 8, "7.5"), R535, OLD), {"forward": [535]}, None),
         ("13.0", (("NVIDIA-RTX-A6000", 48, "8.6"), R535, OLD), {"forward": [535]}, None),
         ("12.4", (T4, R470, OLD), {"forward": [535]}, None),
@@ -171,7 +171,7 @@ MATRIX = images.parse(
         (T4, R580, NEW, "avx512"),
         (A100, R470, OLD, "old"),
         (A100, R470, NEW, "old"),
-        (A100, R535, OLD, "plain"),  # full support goes before CUDA 12.8 by minor-version compatibility
+        (A100, R535, OLD, "plain"),  # full support is preferred to CUDA 12.8 with minor-version compatibility
         (A100, R535, NEW, "avx512"),
         (A100, R580, OLD, "new"),
         (A100, R580, NEW, "new-avx512"),
@@ -196,10 +196,10 @@ def matrix(*entries: dict[str, Any]) -> list[dict[str, Any]]:
     ("entries", "best"),
     [
         ([{}, {"cuda": "12.0"}], [1]),
-        ([{"cuda": "12.0"}, {"cpu": "x86-64-v3"}], [0, 1]),  # more of one property and less of another
+        ([{"cuda": "12.0"}, {"cpu": "x86-64-v3"}], [0, 1]),  # each image is better in one property and worse in the other
         ([{"cuda": "12.0"}, {"cpu": "x86-64-v3"}, {"cuda": "12.0", "cpu": "x86-64-v3"}], [2]),
         ([{"cpu": "skylake_avx512"}, {"cpu": "icelake"}], [1]),
-        ([{"cpu": "zen2"}, {"cpu": "icelake"}], [1]),  # one of these images does not run there
+        ([{"cpu": "zen2"}, {"cpu": "icelake"}], [1]),  # the first image does not run on this node
         ([{"model": "*H100*"}, {"model": "*80GB*"}], [0, 1]),
         ([{"model": "*H100*"}, {}], [0]),
         ([{"memory_min": 40000}, {"memory_min": 80000}], [1]),
@@ -380,7 +380,7 @@ def test_a_run_keeps_the_labels_of_the_classes_that_services_need() -> None:
     assert key not in with_classes(T4_NODE, (), "n1", in_ledger())
     without = {name: value for name, value in T4_NODE.items() if not name.startswith("cpu.")}
     assert key not in with_classes(without, (), "n1", in_ledger(text))
-    # What could not be determined this time stays unchanged.
+    # Labels that this run could not determine are unchanged.
     assert with_classes(without, ("cpu.",), "n1", in_ledger(text, **{"cpu.x86_64_level": "v4"}))[key] == "true"
 
 
@@ -391,7 +391,7 @@ def under(prefix: str, labels: dict[str, str]) -> dict[str, str]:
 
 
 def test_a_changed_prefix_keeps_the_label_keys_that_services_use() -> None:
-    """Otherwise Swarm would evict the tasks of these services, although nothing that they need has changed."""
+    """Without the label keys, Swarm would evict the tasks of these services, although the node still has everything that they need."""
     for prefix in ("acme.", "gpu."):
         (key, meaning) = of({"model": "*t4*"}, prefix)
         text = classes.to_label({key: meaning})
@@ -421,7 +421,7 @@ def test_labels_of_services_say_what_they_need() -> None:
         (3, {"a": 4, "b": 2}, {}, {"a": 2, "b": 1}),
         (1, {"a": 2, "b": 2}, {}, {"a": 1, "b": 0}),
         (0, {"a": 4, "b": 2}, {}, {"a": 0, "b": 0}),
-        (8, {"a": 4, "b": 2}, {}, {"a": 5, "b": 3}),  # more tasks than there is room for: they wait
+        (8, {"a": 4, "b": 2}, {}, {"a": 5, "b": 3}),  # more tasks than there is room for: the rest waits
         (2, {"a": 0, "b": 2}, {}, {"a": 0, "b": 2}),
         (3, {"a": 0, "b": 2}, {"a": 3}, {"a": 3, "b": 0}),  # running tasks stay
         (4, {"a": 1, "b": 5}, {"a": 3}, {"a": 3, "b": 1}),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes get the labels of classes only after all of them can, and after the service that needs the labels was not refused."""
+"""Nodes get the labels of classes only after two checks: all nodes can get the labels, and the service that needs them was not refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMPOSE = 'services: {a: {image: i, x-gpu: {model: "*T4*"}}}'
 
 
 def run(action_class: Any, args: dict[str, Any], checks: bool, **answers: Any) -> tuple[dict[str, Any], list[str]]:
-    """Return the result and each called module, in capitals if it may change something."""
+    """Return the result and the names of the called modules. A name is in capitals if the module may change something."""
     calls: list[str] = []
     action = action_class.__new__(action_class)
 

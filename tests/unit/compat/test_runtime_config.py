@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Settings in config.toml that would defeat what is advertised are refused by name, and a mode that the user chose stays."""
+"""A run refuses settings in config.toml that conflict with the advertised GPUs, and names them. A mode that the user chose is unchanged."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def mode(value):
     ],
 )
 def test_a_complete_config_toml_of_a_user_is_refused_by_setting(name, toolkit, trap, words):
-    """Refused with the file, the value and the remedy, unless the risk is accepted by its name."""
+    """The error names the file, the value and the remedy. The user can accept the risk by its name."""
     content = (DATA / f"{name}.toml").read_bytes()
     made = node(content, toolkit)
     assert ids(made) == [trap]
@@ -92,7 +92,7 @@ def test_a_mode_that_legacy_replaces_is_named_and_restored(toml, words):
 
 
 def test_a_mode_replaced_by_an_older_version_returns_if_the_risk_is_accepted():
-    """Up to 0.2 every mode became legacy."""
+    """Releases up to 0.2 replaced every mode by legacy."""
     was, now = mode("csv").encode(), b'swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"\n' + mode("legacy").encode()
     inserted = {"swarm_resource": "DOCKER_RESOURCE_NVIDIA-GPU", "mode": "legacy"}
     record = {RUNTIME: entry_after_write(Snapshot(RUNTIME, was, 0o644, 0, 0), inserted, now, None)}

@@ -296,7 +296,7 @@ def test_edits_of_others_elsewhere_survive_to_the_byte(original, theirs):
 
 
 def later(change, original=b'{"a": 1}'):
-    """parse(take_out(...)) after someone changed the document that we had written."""
+    """Return parse(take_out(...)) after someone changed the document that we had written."""
     doc = parse(edit(original, PATH, WANT).content, PATH)
     change(doc)
     return parse(undo_edit(json.dumps(doc).encode(), PATH, original, WANT), PATH)

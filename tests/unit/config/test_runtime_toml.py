@@ -234,7 +234,7 @@ def test_a_table_that_we_added_is_removed():
 
 @pytest.mark.parametrize("theirs", [str, lambda text: text.replace("\n", "\r\n"), lambda text: text.partition("\n\n")[0]])
 def test_a_commented_default_that_a_rewrite_dropped_is_restored(theirs):
-    """When its package is upgraded, nvidia-ctk rewrites the file, and writes a default only for keys that are not set."""
+    """When the package of the toolkit is upgraded, nvidia-ctk rewrites the file. It writes a commented default only for keys that are not set."""
     default = '#swarm-resource = "DOCKER_RESOURCE_GPU"'
     later = theirs(SHIPPED.replace(default, LINE)).encode()
     assert undo_edit(later, PATH, SHIPPED.encode(), WANT, tomli.loads) == theirs(SHIPPED).encode()
@@ -320,7 +320,7 @@ IN_LEGACY_MODE = SHIPPED.replace('mode = "auto"', 'mode = "legacy"')
         ("", "1.17.8", True),
         (None, "1.20.0", False),
         (None, None, None),
-        (IN_LEGACY_MODE, None, None),  # without a toolkit no container starts
+        (IN_LEGACY_MODE, None, None),  # no container starts without a toolkit
     ],
 )
 def test_these_toolkits_refuse_images_that_require_another_driver(text, version, enforces):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Properties of every edit of daemon.json and config.toml: nothing of the user's is lost."""
+"""No edit of daemon.json or config.toml loses a setting of the user."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ nvidia_entries = st.sampled_from(
 
 @st.composite
 def documents(draw):
-    """Make a document with some of our keys among others."""
+    """Make a document with some of our keys and some other keys."""
     doc = dict(draw(st.dictionaries(st.text(max_size=12), json_values, max_size=5)))
     for key in (*OUR_KEYS, "node-generic-resource"):
         doc.pop(key, None)
@@ -160,7 +160,7 @@ def test_taking_out_of_json_restores_the_original(doc, write, want):
 @given(documents(), layouts(), wants)
 def test_taking_out_of_json_keeps_an_edit_elsewhere_to_the_byte(doc, write, want):
     assume(doc)
-    assume("node-generic-resource" not in doc)  # if it is removed, its place is lost
+    assume("node-generic-resource" not in doc)  # an entry that is removed loses its position
 
     def theirs(content):
         return content.replace(b"{", b'{"their own key": [1 , 2],', 1)
@@ -195,7 +195,7 @@ def test_taking_out_of_json_keeps_all_changes_of_others(doc, write, rewrite, wan
 
 
 def in_no_order(doc):
-    """Sort entries, because entries of several owners may change places, which means nothing to dockerd."""
+    """Sort the entries. Entries of several owners may change places, because dockerd ignores the order."""
     return {**doc, "node-generic-resources": sorted(doc.get("node-generic-resources", ["absent"]))}
 
 
@@ -248,7 +248,7 @@ fillers = st.sampled_from(["", "# comment ü", "  # [x]", "#swarm-resource = \"X
 
 @st.composite
 def toml_texts(draw, recipes=True):
-    """Make a config.toml. With ``recipes`` it also has our lines in the places where recipes add them."""
+    """Make a config.toml. With ``recipes``, our lines are also in the places where recipes add them."""
     tables = draw(st.lists(st.sampled_from(["nvidia-container-runtime", "a.b", '"x]y"', "'q'"]), unique=True, max_size=3))
     lines = []
     for number, table in enumerate([None, *tables]):
@@ -274,7 +274,7 @@ def edit_toml(content, want):
 
 
 def rest_of(doc):
-    """Return the document without our keys, in a form in which nan equals nan."""
+    """Return the document without our keys. In the returned form, nan equals nan."""
     if isinstance(doc, dict):
         return {key: rest_of(value) for key, value in doc.items() if key != "swarm-resource"}
     return repr(doc)
@@ -345,7 +345,7 @@ def test_taking_out_of_toml_keeps_all_changes_of_others(text, want):
 @examples
 @given(toml_texts(recipes=False))
 def test_toml_edit_keeps_every_other_line(text):
-    """Comments, order, blank lines and line endings stay."""
+    """Comments, order, blank lines and line endings are unchanged."""
     content = text.encode()
     assume("swarm-resource" not in tomli.loads(text))
     lines = edit_toml(content, runtime_toml.Want(NAME)).decode().splitlines()
@@ -368,7 +368,7 @@ STRINGS = st.one_of(
 @examples
 @given(STRINGS, st.sampled_from(["swarm-resource", '"swarm-resource"', "'swarm-resource'", '"swarm\\u002dresource"']), toml_texts(recipes=False))
 def test_any_form_of_string_is_read_as_a_parser_reads_it(value, key, text):
-    """The guard reads config.toml like this, on every Python and without a parser."""
+    """The guard reads config.toml with this function, because not every Python has a TOML parser."""
     text = f"{key} = {value}\nother = {value}\n{text}" if "swarm-resource" not in tomli.loads(text) else text
     read = tomli.loads(text)["swarm-resource"]
     assert list(toolkit_config.listed_variables(text)) == list(dict.fromkeys(word.strip() for word in read.split(",") if word.strip()))

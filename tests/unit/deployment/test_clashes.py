@@ -45,7 +45,7 @@ def found(*services: dict[str, Any], swarm: Any = (), networks: Any = (INGRESS,)
         (port(80), port(80), "s_a publishes port 80/tcp, which the service other has. Use another number, or remove that service."),
         (port(80, "host"), port(80), "s_a publishes port 80/tcp, which the service other has."),
         (port(80), port(80, "host"), "s_a publishes port 80/tcp, which the service other has on its nodes."),
-        (port(80, "host"), port(80, "host"), None),  # on different nodes: the scheduler's matter
+        (port(80, "host"), port(80, "host"), None),  # the scheduler places the tasks on different nodes
         (port(80), port(80, protocol="udp"), None),
         (port(0), port(0), None),
         (port(80), port(81), None),
@@ -61,7 +61,7 @@ def test_a_port_that_swarm_has_chosen_for_another_service() -> None:
 
 
 def test_its_own_port_is_no_clash_and_one_that_moves_within_the_stack_is() -> None:
-    """Docker updates the services of a stack in no order."""
+    """Docker updates the services of a stack in any order."""
     now = [there("s_a", port(80), stack="s")]
     assert found(spec("s_a", port(80)), swarm=now) == []
     (said,) = found(spec("s_a"), spec("s_b", port(80)), swarm=now)
@@ -119,7 +119,7 @@ def test_a_subnet_that_overlaps() -> None:
     (said,) = clashing_network({"subnets": ["10.9.0.0/25"]}, overlay("other", "10.9.0.0/24"))
     assert said.startswith("The subnet 10.9.0.0/25 of the network s_n overlaps with that of the network other.")
     assert clashing_network({"subnets": ["10.9.1.0/24", "fd00::/64"]}, overlay("other", "10.9.0.0/24")) == []
-    assert clashing_network({"subnets": ["10.9.0.0/24"]}, overlay("s_n", "10.9.0.0/24", stack="s")) == []  # there already, and stays
+    assert clashing_network({"subnets": ["10.9.0.0/24"]}, overlay("s_n", "10.9.0.0/24", stack="s")) == []  # the stack already has this network
     assert clashing_network({"subnets": ["10.9.0.0/24"]}, overlay("bridge", "10.9.0.0/24", scope="local")) == []
     assert len(clashing_network({"subnets": ["10.9.0.0/24", "10.9.0.0/25"]})) == 1
 
@@ -137,4 +137,4 @@ def test_of_a_secret_its_label_has_the_digest() -> None:
     labelled, bare = ({"Spec": {"Name": "key", "Labels": labels}} for labels in ({CONTENT: "d1"}, {}))
     assert found(contents={"secrets": {"key": "d1"}}, secrets_there=[labelled]) == []
     assert "a secret key with other content" in found(contents={"secrets": {"key": "d2"}}, secrets_there=[labelled])[0]
-    assert found(contents={"secrets": {"key": "d2"}}, secrets_there=[bare]) == []  # it is not known
+    assert found(contents={"secrets": {"key": "d2"}}, secrets_there=[bare]) == []  # the content of a secret without this label is unknown

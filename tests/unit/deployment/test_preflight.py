@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The services of a stack beside each other: whichever swarm places first, only in some order, or in none."""
+"""Checks whether the services of a stack fit together: in any order of placement, only in some orders, or never."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from plugins.module_utils._ledger.listed import Listed
 
 
 def nodes(*sizes: int) -> list[dict[str, Any]]:
-    """n1, n2, … with so many GPUs."""
+    """Return nodes n1, n2, … with these numbers of GPUs."""
     return [node(f"n{place}", resources=named(*(f"GPU-{place}-{card}" for card in range(size)))) for place, size in enumerate(sizes, 1)]
 
 
@@ -42,13 +42,13 @@ def spec(name: str, gpus: int = 1, replicas: int = 1, on: str | None = None, por
     ("specs", "fit", "rivals"),
     [
         ([spec("a", 2), spec("b", 1, on="n2")], "ab", {}),
-        # Where b is decides whether a has two on one node.
+        # a needs both GPUs of n1, so a fits only if b is on n2.
         ([spec("a", 2), spec("b", 1)], "ab", {"a": ["b"]}),
         ([spec("a", 1), spec("b", 1)], "ab", {}),
         ([spec("a", 1, 3)], "a", {}),
         ([spec("a", 1, 4)], "", {}),
         ([spec("a", 1, 2), spec("b", 1, 2)], "x", {}),
-        # In the order of their names a would be on n2, which b needs.
+        # If Swarm placed the services in the order of their names, a could take the GPU of n2, which b needs.
         ([spec("a", 1, 2, on="n1"), spec("b", 1, on="n2")], "ab", {}),
         ([spec("a", 1), spec("b", 1, on="n2"), spec("c", 1, on="n1")], "abc", {"b": ["a"]}),
         ([spec("b", 0, 2, ports=80), spec("a", 0, 1, ports=80)], "x", {}),
@@ -57,14 +57,14 @@ def spec(name: str, gpus: int = 1, replicas: int = 1, on: str | None = None, por
         ([spec("a", 1, everywhere=True), spec("b", 1)], "ab", {"a": ["b"]}),
         ([spec("a", 1, 0), spec("b", 1, 3)], "ab", {}),
         ([spec("a", 0, 50), spec("b", 1, 3)], "ab", {}),
-        # Spread, a would be on n2 as well, which b needs.
+        # If Swarm spreads a over both nodes, b finds no GPU on n2.
         ([spec("a", 1, 2), spec("b", 1, on="n2")], "ab", {"b": ["a"]}),
         ([spec("a", 1, 2), spec("b", 1, on="n2"), spec("c", 0, 50)], "abc", {"b": ["a"]}),
         ([spec("a", 0, on="n2", ports=80), spec("b", 0, ports=80)], "ab", {"a": ["b"]}),
     ],
 )
 def test_together(specs: list[dict[str, Any]], fit: str, rivals: dict[str, list[str]]) -> None:
-    """``fit``: the names of those that do; x where it is one of them that does not."""
+    """``fit`` has the names of the services that fit, or is x if any of the services does not fit."""
     found = {one["service"]: one for one in preflight("s", specs, Listed(TWO_AND_ONE, [], [], None), "gpu-swarm.")["explained"]}
     fitting = {name for name, one in found.items() if one["fits"]}
     assert fitting == set(fit) if fit != "x" else len(fitting) < len(specs)
@@ -75,9 +75,9 @@ def test_together(specs: list[dict[str, Any]], fit: str, rivals: dict[str, list[
 @pytest.mark.parametrize(
     ("sizes", "specs", "fit"),
     [
-        # With all of a, no card is left for b.
+        # The three tasks of a leave no card for b.
         ((1, 2), [spec("a", 1, 3), spec("b", 1, on="n2")], "a"),
-        # b is spread over both nodes, unless the two of c come first.
+        # Swarm spreads b over both nodes, unless it places the two tasks of c first.
         ((3, 4), [spec("a", 0), spec("b", 2, 2), spec("c", 1, 2, on="n1")], "abc"),
         ((3, 4), [spec("a"), spec("b", 0, on="n2"), spec("c", 1, 2, on="n1"), spec("d", 3)], "abcd"),
     ],
@@ -105,12 +105,12 @@ def test_what_has_no_room_beside_the_others_says_how_much_there_is_and_where() -
 
 
 def deployed(*specs: dict[str, Any]) -> list[dict[str, Any]]:
-    """Services of the stack, each with its name as its id."""
+    """Return services of the stack. The id of a service is its name."""
     return [{"ID": one["Name"], "Spec": {**one, "Labels": {on_swarm.NAMESPACE: "s"}}} for one in specs]
 
 
 def running(name: str, *cards: str, slot: int = 1) -> dict[str, Any]:
-    """A task with these cards, such as GPU-1-0 of the node n1."""
+    """Return a task with these cards, such as GPU-1-0 of the node n1."""
     return task(f"{name}.{slot}", f"n{cards[0][4]}", given=named(*cards), service=name, slot=slot, reserves={"NVIDIA-GPU": len(cards)})
 
 
@@ -121,15 +121,15 @@ START_FIRST = {"UpdateConfig": {"Order": "start-first"}}
 @pytest.mark.parametrize(
     ("before", "tasks", "after", "prune", "fit"),
     [
-        # Fewer tasks than before: which of them end is not known, so that b may have any card.
+        # a has fewer tasks than before. Nobody knows which of them end, so b may get any card.
         ([spec("a", 1, 3)], ALL_BY_A, [spec("a"), spec("b", 2, on="n1")], False, "ab"),
         ([spec("a", 1, 3)], ALL_BY_A, [spec("a", 1, 3), spec("b", 2, on="n1")], False, "a"),
-        # Its own tasks end before the new ones start.
+        # The old tasks of a end before the new tasks of a start.
         ([spec("a", 1, 3)], ALL_BY_A, [spec("a", 2)], False, "a"),
-        # A service that the file has no more keeps its cards, unless it is pruned.
+        # A service that is no longer in the file keeps its cards, unless the service is pruned.
         ([spec("a", 1, 3)], ALL_BY_A, [spec("b")], False, ""),
         ([spec("a", 1, 3)], ALL_BY_A, [spec("b")], True, "b"),
-        # What is pruned leaves the other services of the stack where they are.
+        # Pruning c does not move the other services of the stack.
         ([spec("a"), spec("c", 2)], [running("a", "GPU-2-0"), running("c", "GPU-1-0", "GPU-1-1")], [spec("a"), spec("b", 2)], True, "ab"),
         ([spec("a"), spec("c", 2)], [running("a", "GPU-2-0"), running("c", "GPU-1-0", "GPU-1-1")], [spec("a"), spec("b", 2)], False, "a"),
         ([spec("a"), spec("c", 2)], [running("a", "GPU-2-0"), running("c", "GPU-1-0", "GPU-1-1")], [spec("a"), spec("b", 3)], True, "a"),
@@ -146,12 +146,12 @@ def test_beside_what_runs(before: Any, tasks: Any, after: Any, prune: bool, fit:
         ([], [], spec("a"), False, False),
         ([], [], spec("a", 1, 0), False, False),
         ([spec("a")], [running("a", "GPU-1-0")], spec("a"), True, False),
-        # One more than before needs a place.
+        # The service has one more task than before, which needs a place.
         ([spec("a")], [running("a", "GPU-1-0")], spec("a", 1, 2), False, False),
         ([spec("a")], [running("a", "GPU-1-0")], spec("a", 2), False, False),
         ([spec("a")], [running("a", "GPU-1-0")], {**spec("a", 2), **START_FIRST}, False, True),
         ([spec("a")], [running("a", "GPU-1-0")], {**spec("a"), **START_FIRST}, True, False),
-        # None of its tasks runs yet.
+        # No task of the service runs yet.
         ([spec("a")], [], {**spec("a", 2), **START_FIRST}, False, False),
     ],
 )  # fmt: skip
@@ -161,7 +161,7 @@ def test_whether_its_tasks_stay_or_run_beside_the_new_ones(before: Any, tasks: A
 
 
 def test_a_service_is_said_to_fit_wherever_it_could_be() -> None:
-    """Where the others of the stack will be is not known."""
+    """Nobody knows on which nodes Swarm will place the other services of the stack."""
     listed = Listed(TWO_AND_ONE, [], [], None)
     (a, _b) = preflight("s", [spec("a", 1), spec("b", 2)], listed, "gpu-swarm.")["explained"]
     assert a["feasible"] == ["n1", "n2"]
@@ -169,7 +169,7 @@ def test_a_service_is_said_to_fit_wherever_it_could_be() -> None:
 
 @pytest.mark.parametrize(("wanted", "fit", "rivals"), [(1, ["a", "b"], ["a"]), (2, ["b"], [])])
 def test_what_takes_all_leaves_nothing_for_another(wanted: int, fit: list[str], rivals: list[str]) -> None:
-    """a reserves 0 of a named kind. It fits beside b only where b comes first and leaves one."""
+    """Service a reserves 0 of a named kind, so it gets all free GPUs of its node. Both fit only if Swarm places b first and b leaves one GPU."""
     greedy = spec("a", 0)
     greedy["TaskTemplate"]["Resources"]["Reservations"] = {"GenericResources": [{"DiscreteResourceSpec": {"Kind": "NVIDIA-GPU"}}]}
     listed = Listed(TWO_AND_ONE[:1], [], [], None)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The client of the Docker API, against a server on a real socket."""
+"""Tests the client of the Docker API against a server on a real socket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VARIABLES = [name for lower in ("http_proxy", "https_proxy", "no_proxy", "all_pr
 
 @pytest.fixture
 def serve(tmp_path, monkeypatch):
-    """serve(at=…, context=…, **answers) -> a daemon; on a Unix socket by default."""
+    """Return the function serve(at=…, context=…, **answers), which starts a daemon. By default the daemon listens on a Unix socket."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
     started = []
@@ -40,7 +40,7 @@ def serve(tmp_path, monkeypatch):
 
 @pytest.fixture
 def local(serve, tmp_path):
-    """local(answers, …) -> (client, daemon)"""
+    """Return the function local(answers, …), which returns a client and a daemon."""
 
     def start(answers=(), headers=(), **options):
         return Client(f"unix://{tmp_path / 'd.sock'}", **{"version": "1.41", **options}), serve(headers=headers, answers=answers)
@@ -55,8 +55,8 @@ def local(serve, tmp_path):
     ("version", "headers", "expected"),
     [
         ("auto", {"Api-Version": "1.41"}, ["/_ping", "/v1.41/info", "/v1.41/info"]),  # Docker 20.10
-        ("auto", {"Api-Version": "1.52"}, ["/_ping", "/v1.52/info", "/v1.52/info"]),  # Docker 29.0 takes nothing older than 1.44
-        ("auto", {}, ["/_ping", "/version", "/v1.45/info", "/v1.45/info"]),  # behind a proxy that drops headers which it does not know
+        ("auto", {"Api-Version": "1.52"}, ["/_ping", "/v1.52/info", "/v1.52/info"]),  # Docker 29.0 accepts no version older than 1.44
+        ("auto", {}, ["/_ping", "/version", "/v1.45/info", "/v1.45/info"]),  # behind a proxy that drops unknown headers
         ("1.44", {"Api-Version": "1.52"}, ["/v1.44/info", "/v1.44/info"]),
         (None, {"Api-Version": "1.52"}, ["/info", "/info"]),
     ],
@@ -97,10 +97,10 @@ def test_filters_are_those_of_the_api():
         ((404, '{"message":"no such service: s1."}'), "no such service: s1"),
         ((500, "on fire\n"), "on fire"),
         ((500, '["a list"]'), '["a list"]'),
-        ((502, "<html>\n<head><title>502 Bad Gateway</title></head>\n"), "<html> <head><title>502 Bad Gateway</title></head>"),  # of a proxy
+        ((502, "<html>\n<head><title>502 Bad Gateway</title></head>\n"), "<html> <head><title>502 Bad Gateway</title></head>"),  # from a proxy
         ((502, ""), "HTTP status 502 (Bad Gateway)"),
         ((500, '{"message":null}'), "HTTP status 500 (Internal Server Error)"),
-        ((301, ""), "HTTP status 301 (Moved Permanently)"),  # who follows a redirect may send a body, or a login, to somebody else
+        ((301, ""), "HTTP status 301 (Moved Permanently)"),  # following a redirect could send the body or a login to another server
         ((500, '{"message":"cannot pull https://ci:s3cret@registry.example/v2/"}'), "cannot pull https://ci:***@registry.example/v2/"),
     ],
 )
@@ -139,7 +139,7 @@ def test_a_stream_comes_as_it_is_sent(local):
     client, _daemon = local({"/events": Streamed(["one", more, "two"])}, timeout=0.2)
     with client.stream("/events", endless=True) as pieces:
         assert next(pieces) == b"one"
-        time.sleep(0.3)  # longer than one answer may take
+        time.sleep(0.3)  # longer than the timeout of an answer
         more.set()
         assert list(pieces) == [b"two"]
 
@@ -167,7 +167,7 @@ def test_a_stream_that_is_refused(local):
 # --- over the network ---------------------------------------------------------------------------------------------------
 
 HERE = ("127.0.0.1", 0)
-BESIDE = ("127.0.0.2", 0)  # an address of this machine as well, and of no name
+BESIDE = ("127.0.0.2", 0)  # another address of this machine, which no name resolves to
 
 
 def test_one_connection_serves_many_calls_and_a_closed_one_is_opened_anew(serve):
@@ -179,7 +179,7 @@ def test_one_connection_serves_many_calls_and_a_closed_one_is_opened_anew(serve)
     daemon.answers["/info"] = (500, "x")
     with pytest.raises(Refused):
         client.get("/info")
-    daemon.answers["/last"] = Streamed([CUT])  # after which the server closes the connection
+    daemon.answers["/last"] = Streamed([CUT])  # the server closes the connection after this answer
     with pytest.raises(Unanswered):
         client.get("/last")
     daemon.answers["/info"] = {}
@@ -187,7 +187,7 @@ def test_one_connection_serves_many_calls_and_a_closed_one_is_opened_anew(serve)
 
 
 def test_a_request_is_sent_once_whatever_becomes_of_it(serve):
-    """It may have taken effect. The connection was open already, as that of a call before."""
+    """The daemon may have executed the request, so the client does not repeat it. The connection is open from an earlier call."""
     daemon = serve(HERE, answers={"/info": {}, "/services/create": Streamed([CUT])})
     client = Client(f"tcp://127.0.0.1:{daemon.port}", timeout=1, version="1.41")
     never = threading.Event()
@@ -233,7 +233,7 @@ def authority(tmp_path):
 
 @pytest.fixture
 def protected(serve, authority):
-    """protected(*addresses) -> a daemon as with --tlsverify, whose certificate is for these."""
+    """Return the function protected(*addresses). It starts a daemon like dockerd --tlsverify, with a certificate for these addresses."""
 
     def start(*addresses):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -279,7 +279,7 @@ def test_https_without_options_is_verified(protected):
 
 
 def test_an_authority_comes_from_ca_path_alone(protected, authority, tmp_path, monkeypatch):
-    """What the environment names for other clients does not count."""
+    """Environment variables that name authorities for other clients are ignored."""
     daemon, other = protected("127.0.0.1"), Authority(tmp_path, "another")
     for name in ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
         monkeypatch.setenv(name, authority.file)

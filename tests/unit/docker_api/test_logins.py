@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The logins of this machine, as 'docker login' keeps them, with real files and helper programs."""
+"""Reads the logins that 'docker login' stored on this machine, with real files and helper programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def encoded(text):
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """machine(config, **helpers) -> its environment; each helper is a shell script that gets the server as $server."""
+    """Return the function machine(config, **helpers). It returns environment variables. A helper is a shell script with the server in $server."""
 
     def build(config, **helpers):
         (tmp_path / "config.json").write_text(config if isinstance(config, str) else json.dumps(config))

@@ -72,7 +72,7 @@ def systemctl_output(state="active", step="running", **more):
 
 
 class Systemd:
-    """Answers ``systemctl show`` with one text after another, and then always with the last. Records other commands, and limits of restarts."""
+    """Answers ``systemctl show`` with one text after another, then always with the last. Records other commands and the time limits of restarts."""
 
     def __init__(self, *texts, fails=None, journal="", hangs=False):
         self.texts, self.fails, self.journal, self.hangs_at, self.ran, self.limits = list(texts), fails, journal, "restart" if hangs else "", [], []
@@ -86,7 +86,7 @@ class Systemd:
         if argv[0] == "journalctl":
             lines = self.journal.splitlines(keepends=True)
             most = int(argv[argv.index("--lines") + 1]) if "--lines" in argv else len(lines)
-            # Like systemd 252: with --since, --lines are the first ones.
+            # Like in systemd 252, --lines with --since returns the first lines.
             return 0, "".join(lines[:most] if "--since" in argv else lines[len(lines) - most :]), ""
         if argv[1] == self.hangs_at:
             raise TimedOut("'systemctl %s docker.service' timed out" % self.hangs_at, hangs="systemctl")
@@ -192,7 +192,7 @@ def test_a_restart_that_systemctl_did_not_wait_for_is_pending(how):
     assert it.pending(it.inspect()) == "systemd is still starting it (start)"
 
 
-@pytest.mark.parametrize("now", [systemctl_output(ActiveEnterTimestampMonotonic=9), ""])  # or systemd does not answer yet
+@pytest.mark.parametrize("now", [systemctl_output(ActiveEnterTimestampMonotonic=9), ""])  # the second value: systemd does not answer yet
 def test_if_systemctl_loses_systemd_during_a_restart_the_caller_waits(now):
     it, systemd = unit(systemctl_output(ActiveEnterTimestampMonotonic=7), now, fails="Warning! D-Bus connection terminated.\n")
     it.restart(True, 60)
@@ -260,12 +260,12 @@ def test_a_failed_restart_has_its_reason(text):
         it.restart(True, 60)
     assert raised.value.message == "docker.service did not start: " + NO_BRIDGE
     option, since = systemd.ran[-1][-2:]
-    assert option == "--since"  # not the reason of an earlier failure
+    assert option == "--since"  # the journal may also have the reason of an earlier failure
     assert before <= int(since[1:]) <= time.time()
 
 
 def test_the_last_line_of_the_journal_is_the_reason():
-    """If dockerd stops in the same second, more than 40 lines are usual."""
+    """A dockerd that stops in the second of its start usually writes more than 40 lines."""
     talk = "".join(f'time="2026-11-28T05:35:06Z" level=info msg="Subchannel {number}"\n' for number in range(100))
     it, _systemd = unit(systemctl_output(), systemctl_output("failed", "failed"), journal=talk + JOURNAL_OF_A_LATE_FAILURE)
     it.restart(True, 60)
@@ -274,11 +274,11 @@ def test_the_last_line_of_the_journal_is_the_reason():
 
 
 def test_a_retry_of_systemd_that_a_restart_took_over_is_no_failure():
-    """After a failed start systemd waits for RestartSec, 0.1 s on Debian 12, and counts the attempt although it became the restart."""
+    """After a failed start, systemd waits for RestartSec (0.1 s on Debian 12). Our restart may replace the waiting attempt, but systemd counts it."""
     it, _systemd = unit(systemctl_output("activating", "auto-restart", NRestarts=0), systemctl_output(NRestarts=1), systemctl_output(NRestarts=2))
     it.restart(True, 60)
     assert it.pending(it.inspect()) is None
-    with pytest.raises(EngineError, match="did not start"):  # it ended after that attempt
+    with pytest.raises(EngineError, match="did not start"):  # dockerd ended again after the restart
         it.pending(it.inspect())
 
 

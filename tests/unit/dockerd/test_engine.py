@@ -102,7 +102,7 @@ CONTAINERS = [
     {"Id": "0123456789abcdef", "Names": ["/by-hand"], "Image": "busybox", "Labels": {}, "State": "running"},
     {"Id": "fedcba9876543210", "Names": None, "Image": "busybox", "Labels": None, "State": "running"},
 ]
-# Their headers, with the version of the API and the name of the server.
+# Headers of daemons, with the version of the API and the name of the server.
 DOCKER_20 = {"Api-Version": "1.41", "Server": "Docker/20.10.24+dfsg1 (linux)"}
 DOCKER_26 = {"Api-Version": "1.45", "Server": "Docker/26.1.5+dfsg1 (linux)"}
 PODMAN = {"Api-Version": "1.41", "Libpod-Api-Version": "4.3.1", "Server": "Libpod/4.3.1 (linux)"}
@@ -184,7 +184,7 @@ def test_the_swarm_as_the_node_sees_it():
 @pytest.mark.parametrize(
     ("state", "there", "expected"),
     [
-        # What dockerd 20.10.24 leaves behind of a join that timed out.
+        # The state that dockerd 20.10.24 keeps after a join timed out.
         ("error", ["state.json", "docker-state.json"], True),
         ("error", [], True),
         ("error", ["state.json", "docker-state.json", "certificates/swarm-node.crt"], False),
@@ -223,7 +223,7 @@ def daemon(tmp_path):
 
 
 class Commands:
-    """Answers commands from a table by words in them, and records what was run."""
+    """Finds the answer of a command in a table, by words in the command. Records all commands."""
 
     def __init__(self, **answers):
         self.answers, self.run = answers, []
@@ -280,7 +280,7 @@ def test_flags_are_read_from_the_running_process(tmp_path, daemon):
     daemon(info=INFO_26)
     program, pipe = "print(flush=True); input()", subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", program, "--default-runtime=x", ""], stdin=pipe, stdout=pipe) as process:
-        process.stdout.readline()  # it runs
+        process.stdout.readline()  # the process has started
         view = engine(tmp_path, show=SHOWN.replace("MainPID=0", f"MainPID={process.pid}"))[0].inspect()
         process.stdin.write(b"\n")
     assert view["flags"] == ["-c", program, "--default-runtime=x"]
@@ -321,7 +321,7 @@ RUNNING = SHOWN.replace("MainPID=0", f"MainPID={os.getpid()}") + "ActiveState=ac
 
 @pytest.mark.parametrize("there", ["nothing", "a file", "a socket that nobody listens on"])
 def test_a_running_daemon_on_another_socket_is_not_treated_as_stopped(tmp_path, there):
-    # Otherwise it would be restarted with all its containers, only because its socket is another one.
+    # A run restarts a stopped daemon. A restart only because of another socket would stop all containers.
     path = tmp_path / "docker.sock"
     if there == "a file":
         path.touch()
@@ -338,7 +338,7 @@ def test_a_running_daemon_on_another_socket_is_not_treated_as_stopped(tmp_path, 
 
 
 def hangs_up(path):
-    """Accept a connection, cut it, and end, as systemd does with a unit that it gave up."""
+    """Accept a connection, close it and stop listening, like systemd for the socket of a unit whose start failed."""
     listening = socket.socket(socket.AF_UNIX)
     listening.bind(str(path))
     listening.listen(1)
@@ -455,7 +455,7 @@ def test_a_busy_socket_is_reported(tmp_path):
 
 def test_a_membership_of_a_removed_engine_is_found(tmp_path):
     assert swarm_without_engine(str(tmp_path)) == swarm_of({})
-    (tmp_path / "swarm").mkdir()  # dockerd always creates it
+    (tmp_path / "swarm").mkdir()  # dockerd creates this folder even without a swarm
     assert swarm_without_engine(str(tmp_path)) == swarm_of({})
     (tmp_path / "swarm" / "docker-state.json").touch()
     assert swarm_without_engine(str(tmp_path)) == unknown_swarm()
@@ -480,7 +480,7 @@ def test_a_rootless_daemon_without_a_root_socket_is_found(tmp_path, monkeypatch)
     ("answers", "words"),
     [
         ({"headers": PODMAN, "info": {"ServerVersion": "4.3.1"}}, "this is Podman standing in for Docker"),
-        ({"headers": PODMAN}, "this is Podman standing in for Docker"),  # even if it has no such answer
+        ({"headers": PODMAN}, "this is Podman standing in for Docker"),  # recognised by the headers, even if GET /info has no answer
         ({"info": SNAP}, "this is Docker from snap"),
         ({"info": ROOTLESS}, "this is rootless Docker"),
         ({"info": (500, '{"message":"boom"}')}, "GET /info answered 500: .*boom.*journalctl -u docker.service"),
@@ -575,7 +575,7 @@ def test_a_drain_has_a_time_limit(tmp_path, daemon, quick):
 
 
 def test_a_remaining_container_is_checked_with_pauses(tmp_path, daemon):
-    """As of a daemon that could not save its state on a full disk."""
+    """A container remains, for example, if the daemon could not save its state on a full disk."""
     started = daemon(containers_json=CONTAINERS)
     started.answers[TRAIN_ENDED] = {"StatusCode": 0}
     engine(tmp_path)[0].await_drain(0.3)
@@ -589,7 +589,7 @@ def test_containers_that_cannot_be_listed_are_an_error(tmp_path):
 
 def test_a_hung_daemon_is_not_treated_as_stopped(tmp_path, daemon, monkeypatch):
     monkeypatch.setattr(dockerd_engine, "REQUEST_TIMEOUT_S", 0.05)
-    # Otherwise it would be restarted, which stops its containers unchecked.
+    # A run restarts a stopped daemon. A restart of a hung daemon would stop its containers without a check.
     held = threading.Event()
     daemon(info=lambda: held.wait(5) and INFO_26)
     try:
@@ -603,7 +603,7 @@ def test_missing_permission_is_an_error(tmp_path, monkeypatch):
     def connect(_self, _path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(socket.socket, "connect", connect)  # root may use any socket
+    monkeypatch.setattr(socket.socket, "connect", connect)  # the tests may run as root, and root may use any socket
     with pytest.raises(GpuSwarmError) as raised:
         engine(tmp_path)[0].inspect()
     assert raised.value.message == (
@@ -679,7 +679,7 @@ def test_an_endless_start_is_given_up(tmp_path, quick, shown, words):
 
 
 def test_the_old_process_is_not_queried_while_a_restart_is_pending(tmp_path, daemon, quick):
-    # It still answers, and would seem to meet any wish that is already met.
+    # The old process still answers. The test would take its state for the state after the restart.
     old = daemon(info=INFO_26)
     shown = iter([SHOWN + "ActiveState=deactivating\nSubState=stop-sigterm\nJob=7\n"] * 3)
     it = engine(tmp_path, show=lambda: next(shown))[0]
@@ -721,7 +721,7 @@ def test_without_dockerd_nothing_is_validated(tmp_path, monkeypatch):
 
 def test_the_requirements_of_an_image_are_read(tmp_path, daemon):
     own, _commands = engine(tmp_path)
-    assert own.required_by("train") is None  # where no daemon runs
+    assert own.required_by("train") is None  # no daemon runs yet
     env = ["PATH=/bin", "NVIDIA_REQUIRE_CUDA=cuda>=12.4", "CUDA_VERSION=12.4.1", "API_KEY=k3y"]
     one = daemon()
     one.answers["/images/registry:5000/team/train:1/json"] = {"Config": {"Env": env}}

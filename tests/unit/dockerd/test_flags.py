@@ -13,7 +13,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd.flags imp
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import ConfigError
 
 VENDOR, OVERRIDE, DEFAULTS = "/lib/systemd/system/docker.service", "/etc/systemd/system/docker.service.d/override.conf", "/etc/default/docker"
-# From a much-copied article, with its misprint.
+# Copied from a popular article, including its misprint.
 ARTICLE = """\
 [Service]
 ExecStart=
@@ -68,7 +68,7 @@ def drop_in(flags, program="/usr/bin/dockerd"):
     return f"[Service]\nExecStart=\nExecStart={program} {flags}\n"
 
 
-# existing files -> the files afterwards (None: removed), and the resources that move
+# existing files -> the files afterwards (None: removed), and the resources that move to daemon.json
 CASES = {
     "no option of this collection": (files(drop_in("--debug"), 'DOCKER_OPTS="--log-level=warn"\n'), {}, []),
     "no files": ([], {}, []),

@@ -21,7 +21,7 @@ def membership(state, manages=False, error=None):
 
 
 class Daemon:
-    """Shows one state after the other, and then always the last. After a leave, the state is ``left``."""
+    """Shows one state after another, then always the last state. After a leave, the state is ``left``."""
 
     def __init__(self, *states, answer=None, left=None):
         self.states, self.answer, self.left, self.posted = list(states), answer, left or membership("inactive"), []

@@ -57,7 +57,7 @@ def test_differences_are_found(drop_in, loaded, expected):
 
 
 class Systemd:
-    """Answers as busctl and systemctl do, and records what was run."""
+    """Answers like busctl and systemctl, and records all commands."""
 
     def __init__(self, argv=("/x",), read_at="@4000000000", version="257.13-1", bus_rc=0):
         self.argv, self.read_at, self.version, self.bus_rc, self.ran = argv, read_at, version, bus_rc, []

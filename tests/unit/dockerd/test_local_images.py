@@ -24,14 +24,14 @@ def image(name, created=0, labels=None, digit="a"):
         ([image("nvidia/cuda:12", 1), image("nvidia/cuda:13", 2)], ["nvidia/cuda:13", "nvidia/cuda:12"]),
         ([image("registry.example.org/cuda-13:1", 1), image("shop:7", 2)], ["registry.example.org/cuda-13:1", "shop:7"]),
         ([image("nvcr.io/nvidia/pytorch:25.09-py3", 1), image("shop:7", 2)], ["nvcr.io/nvidia/pytorch:25.09-py3", "shop:7"]),
-        # Built on one of CUDA's: the label is inherited.
+        # The image is built on a CUDA image and inherits its label.
         ([image("shop:7", 2), image("train:1", 1, CUDA_TOOLS)], ["train:1", "shop:7"]),
         ([image("shop:7", 2, {"maintainer": "x"}), image("web:1", 3)], ["web:1", "shop:7"]),
-        # Without glibc.
+        # An image without glibc.
         ([image("alpine:3"), image("busybox:latest"), image("nginx:1-alpine"), image("gcr.io/distroless/static:latest")], []),
-        # Without a name.
+        # An image without a name.
         ([image(None), image("<none>:<none>"), {"Id": "sha256:" + "a" * 64}], []),
-        # A node may have hundreds.
+        # A node may have hundreds of images.
         ([image(f"shop:{n}", n) for n in range(9)], ["shop:8", "shop:7", "shop:6"]),
     ],
 )

@@ -64,6 +64,6 @@ def test_words_have_positions():
 
 @pytest.mark.parametrize("rest", ['"fd://', "'fd:// --debug", 'x"y z'])
 def test_a_command_ends_at_an_unclosed_quote(rest):
-    """Systemd does not start such a unit."""
+    """systemd does not start a unit with an unclosed quote."""
     (setting,) = (one for one in unit_text.settings(f"[Service]\nExecStart=/x -H {rest}\n") if one.name == "ExecStart")
     assert [word.text for word in unit_text.words(setting)] == ["/x", "-H"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finished jobs that swarm would run again after an update of their node."""
+"""Finds finished jobs that Swarm would run again after an update of their node."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def renamed(**more):
 def test_without_consent_the_node_waits_and_is_left_alone():
     step = planned(renamed(), finished())["gpu-1"]
     assert (step.work.waits_for, step.work.left_alone, step.error, step.groups) == ([WORDS], True, None, ["gpu_swarm_end"])
-    assert "restarts dockerd" in step.impact  # kept for a later assertion
+    assert "restarts dockerd" in step.impact  # the impact is planned, although the node waits
 
 
 def test_with_consent_the_jobs_are_reported_and_the_node_is_updated():
@@ -96,7 +96,7 @@ def test_labels_and_a_return_to_service_are_updates_too():
     steps = planned(host(advertised=SAME), finished(clash=True), **paused)
     assert (steps["gpu-1"].work.waits_for, only_paused(steps)) == ([WORDS], [])
     steps = planned(host(advertised=SAME), finished(clash=True), remove=True, **paused)
-    assert (MARKED in steps["gpu-1"].groups, only_paused(steps)) == (True, [])  # not before the job is gone
+    assert (MARKED in steps["gpu-1"].groups, only_paused(steps)) == (True, [])  # the node returns only after the job is removed
     steps = planned(host(advertised=SAME), remove=True, **paused)
     assert only_paused(steps) == ["gpu-1"]
 
@@ -114,7 +114,7 @@ NOT_UPDATED = {
 def test_jobs_are_removed_only_if_the_node_is_updated(one, node, removes):
     steps = planned(one, remove=True, **node)
     assert steps["gpu-1"].work.remove_jobs is removes
-    # By the end of the run a job has finished there.
+    # Until the end of the run, a job has finished on this node.
     plan_of_run = {"steps": {"gpu-1": asdict(steps["gpu-1"])}}
     variables = {"gpu-1": {"gpu_swarm_plan": plan_of_run, "gpu_node_assessed": one.assessed}}
     now = {"finished_jobs": [finished(clash=True)], "nodes": [member("n1")]}
@@ -123,7 +123,7 @@ def test_jobs_are_removed_only_if_the_node_is_updated(one, node, removes):
 
 @pytest.mark.parametrize(("remove", "words"), [(True, ([], ["sweep"])), (False, ([WORDS], []))])
 def test_a_node_that_is_left_alone_may_return_to_service(remove, words):
-    """It advertises what it does now: the change is not made."""
+    """The node still advertises the same resources, because the change is not made."""
     paused = {"availability": "pause", "former_availability": "active", "tasks": [task("train.1", "train")]}
     one = renamed(disrupt="never")
     step = planned(one, finished(clash=True), remove=remove, **paused)["gpu-1"]
@@ -144,7 +144,7 @@ def deprovisioned(one, *nodes, contents=None, remove=False, clash=False):
     return _steps([one], known_swarm, {"state": "absent", "contents": contents or NO_LOSS}, {"provision_remove_finished_jobs": remove})[0]["gpu-1"]
 
 
-# the host, its node, what holds the swarm -> (why it waits, whether it is left alone, its groups, whether jobs may be removed)
+# the host, its node -> (why the host waits, whether it is left alone, its groups, whether jobs may be removed)
 ABSENT = {
     "it stays a member": (replace(host(**DEPROVISIONED), leave=False), {}, WAITS),
     "it leaves": (host(**DEPROVISIONED), {}, ([], False, [IDLE, MARKED, END], None)),
@@ -181,7 +181,7 @@ def test_the_last_manager_that_stays_waits_too_and_says_why_it_stays():
     step = deprovisioned(host(**DEPROVISIONED), last, contents=held)
     assert (step.work.waits_for, step.work.left_alone, step.groups, step.work.remove_jobs) == WAITS
     assert "service web" in str(step.problem)
-    step = deprovisioned(host(**DEPROVISIONED), last)  # the swarm ends with it
+    step = deprovisioned(host(**DEPROVISIONED), last)  # this is the last node, so the swarm is dissolved
     assert (step.work.waits_for, step.needs[-2:]) == ([], ["leave", "dissolve"])
 
 
@@ -205,7 +205,7 @@ def at_the_end(outcome=None, lease=None, **step):
     return {"gpu-1": {**known_swarm, **({"gpu_swarm_outcome": outcome} if outcome else {}), **({"gpu_swarm_lease": lease} if lease else {})}}
 
 
-# the groups of the host, its node at the end of the run, the host's outcome -> whether a job that has finished since counts
+# the groups of the host, its node at the end of the run, the host's outcome -> whether a job that finished during the run is reported
 LEFT = {
     "to be labelled": ([LABEL, END], {"labels": {}}, {}, True),
     "labelled by now": ([LABEL, END], {}, {}, False),
@@ -245,5 +245,5 @@ def test_a_node_does_not_return_to_service_if_that_runs_a_job_again(step, outcom
     now = {"finished_jobs": jobs, "nodes": [member("n1", **AWAY)]}
     updates = availability_updates(view(["gpu-1"], at_the_end(outcome, **step), now), "former", labels=False)
     assert [update["id"] for update in updates] == (["n1"] if returns else [])
-    # It is paused or drained as usual: then it is not active.
+    # The job does not keep the node from being paused.
     assert bool(availability_updates(view(["gpu-1"], at_the_end(**step), now), "pause"))

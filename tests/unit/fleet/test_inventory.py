@@ -61,7 +61,7 @@ def test_the_groups_of_a_host_decide_what_it_becomes():
         ({"nvidia_container_toolkit_version": None, "swarm_member_move": "yes"}, None, "services", True),
         ({"nvidia_container_toolkit_version": "1.20.0-1", "swarm_member_move": "false"}, "1.20.0-1", "services", False),
         ({"nvidia_container_toolkit_version": 1.2}, "1.2", "services", False),
-        ({"provision_disrupt": False}, None, "False", False),  # YAML's reading of "off"; the plan refuses it
+        ({"provision_disrupt": False}, None, "False", False),  # YAML reads "off" as false; the plan refuses this value
     ],
 )
 def test_settings_are_read(written, toolkit, disrupt, move):
@@ -204,7 +204,7 @@ def test_managers_react_if_any_gpu_node_is_watched(m1, g1, limit):
     found = hosts_of(shown, ["m1", "g1"], ("gpu_node_assessed",))
     assert [one.reacts for one in found] == [limit, None]
     assert [one.metrics for one in found] == ["" if limit is None else "/var/lib/prometheus/node-exporter", ""]
-    assert not any(one.keeps_reacting for one in found)  # the inventory has GPU nodes, and their settings count
+    assert not any(one.keeps_reacting for one in found)  # the inventory has GPU nodes, so their settings decide
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ class Fleet:
     me: str = "w1"
     inspected: dict[str, Any] = field(default_factory=dict)
     queried: list[dict[str, Any]] = field(default_factory=list)
-    nodes: list[dict[str, Any]] | None = None  # the manager's list, or None if it was not queried
-    refused: str = ""  # the error of a manager that gave no list
+    nodes: list[dict[str, Any]] | None = None  # the manager's list, or None if the manager was not queried
+    refused: str = ""  # the error of a manager that returned no list
     managers: tuple[str, ...] = ("m1", "m2")
     in_play: tuple[str, ...] | None = None
     move: bool = False
@@ -117,7 +117,7 @@ class Fleet:
 NEW = Fleet({"m1": FRESH, "m2": FRESH, "w1": FRESH})
 RUNS = Fleet({"m1": manager("i1"), "m2": FRESH, "w1": worker("i3"), "w2": FRESH}, nodes=ONE)
 OTHERS = Fleet({"m1": manager("i1"), "m2": FRESH, "w1": worker("x9")}, nodes=ONE)
-# With --limit w1: the managers have answered in its name, m1 over its API.
+# With --limit w1, the run queries the managers for w1. It queries m1 over the API of m1.
 LIMITED = Fleet(
     {"w1": FRESH}, queried=[{"item": "m2", **manager("i2")}, {"item": "m1", "failed": False, "msg": "cannot be reached"}], nodes=TWO
 )
@@ -255,7 +255,7 @@ def test_the_reason_for_doing_nothing_is_named(case):
 
 def test_one_manager_is_queried_for_all_hosts():
     assert Fleet({"w1": FRESH}).survey().unanswered == ["m1", "m2"]
-    assert LIMITED.survey().unanswered == []  # an unreachable one has answered too
+    assert LIMITED.survey().unanswered == []  # an unreachable manager is not queried again
     assert NEW.survey().manager == "m1"
     assert replace(NEW, managers=()).survey().manager == ""
 
@@ -286,14 +286,14 @@ def test_an_invalid_address_is_an_error():
         ActionModule.__new__(ActionModule)._survey({"managers": ["m1"], "queried": []}, {"ansible_play_hosts": ["w1"], "hostvars": variables})
 
 
-# -- managers change one after the other ---------------------------------------------------------------------------------
+# -- managers change one after another -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("settled", "waits_for"),
     [
         ({"m1": {}, "m2": {}, "w1": {}}, None),
-        ({"m1": {"__swarm_member_settled": True}, "m2": {"__swarm_member_settled": False}}, None),  # its own settings do not count
+        ({"m1": {"__swarm_member_settled": True}, "m2": {"__swarm_member_settled": False}}, None),  # m2 does not wait for itself
         ({"m1": {"__swarm_member_settled": False}, "m2": {}, "m3": {"__swarm_member_settled": False}}, "m1, m3 should become a manager before m2"),
     ],
 )
@@ -400,14 +400,14 @@ def test_every_task_file_names_the_variables_that_it_reads_or_sets():
 
 
 def test_no_path_of_an_included_file_contains_a_host_variable():
-    """Files that it imports are searched in that folder, and ansible-core 2.16 has no host variables there."""
+    """Ansible looks for imported files in the folder of the included file. ansible-core 2.16 has no host variables during this search."""
     for path in sorted((ROOT / "roles/swarm_member/tasks").glob("*.yml")):
         for name in re.findall(r"include_tasks:\s+(\S.*)", path.read_text(encoding="utf-8")):
             assert re.findall(r"{{ (\S*)", name) in ([], ["item"], ["_swarm_member_file"]) or "'change' }}" in name, f"{path.name}: {name}"
 
 
 def test_join_tokens_are_replaced_only_by_the_batch_that_used_them():
-    """The run knows which ones were used. An earlier batch has replaced them after its own joins."""
+    """The run knows which tokens its joins used. Each batch replaces its tokens after its own joins."""
     tasks = {task["name"]: task for task in yaml.safe_load((ROOT / "roles/swarm_member/tasks/change.yml").read_text())}
     forget, replace_used = tasks["Forget the join tokens"], tasks["Replace the join tokens that were used"]
     assert forget["when"] == "_swarm_member_tokens | length > 0"
@@ -415,6 +415,6 @@ def test_join_tokens_are_replaced_only_by_the_batch_that_used_them():
 
 
 def test_tasks_that_read_join_tokens_show_nothing():
-    """Also covers callbacks, because a task's no_log does not cover everything that an action sends to them."""
+    """Callbacks must not show tokens either. The no_log of a task does not hide everything that an action sends to callbacks."""
     (task,) = [task for task in yaml.safe_load((ROOT / "roles/swarm_member/tasks/tokens.yml").read_text()) if "fleet.gpu_swarm.swarm_members" in task]
     assert task["no_log"] is True

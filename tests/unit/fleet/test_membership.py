@@ -159,14 +159,14 @@ NOT_FOUND = {
 }
 
 
-# Answers of a manager that cannot contradict a worker, and words of the error.
+# Answers of a manager that cannot contradict a worker's claim, and words of the error.
 MUTE = {
     "locked": (answer("locked", "m1"), "The swarm is locked on a"),
     "pending": (answer("pending", "m1"), "a: swarm state pending"),
     "in error": (answer("error", "m1", error="no route"), "a: swarm state error"),
     "stopped": (STOPPED, "dockerd is not running on a"),
     "unreachable": (DEAD, "a: No route to host"),
-    # Like each worker, it knows the ids of managers but not the swarm's id, which a worker can show.
+    # Every worker knows the ids of the managers. It does not know the id of the swarm.
     "a worker": (answer("active", "m1", manager_ids=["x1"]), "a: swarm state active"),
 }
 
@@ -193,7 +193,7 @@ def manages(swarm_id, node_id="m1"):
     return {"swarm": found["swarm"] | {"id": swarm_id}}
 
 
-# Answers of the hosts a1, a2 and b1 of the group swarm_managers, and the named host.
+# Answers of the hosts a1, a2 and b1 of the group swarm_managers, and the words of the error.
 TWO_SWARMS = {
     "two": ({"a1": manages("swarm-a"), "b1": manages("swarm-b")}, "a1 swarm swarm-a, b1 swarm swarm-b"),
     "two, with a manager that is down": ({"a1": manages("swarm-a"), "a2": DEAD, "b1": manages("swarm-b")}, "a1 swarm swarm-a, b1 swarm swarm-b"),
@@ -206,7 +206,7 @@ TWO_SWARMS = {
 
 @pytest.mark.parametrize("case", TWO_SWARMS)
 def test_no_swarm_is_chosen_if_the_managers_run_several(case):
-    """Because of --limit the run may have only hosts of the other swarm."""
+    """With --limit, the run may have only hosts of the other swarm."""
     answers, named = TWO_SWARMS[case]
     found = find_swarm(answers, ["a1", "a2", "b1"], ["b1", "w"])
     assert "a1" in found["live"]
@@ -312,7 +312,7 @@ def test_a_node_that_belongs_to_another_host_is_not_this_one(role, bound, error)
     plan = membership(Candidate(WORKER, role, "g1"), listed)
     assert plan["action"] == ("none" if error or role == "worker" else "promote")
     assert ("belongs to the host g2" in (plan["error"] or "")) is error
-    assert membership(Candidate(WORKER, role), listed)["error"] is None  # nobody said which host it is
+    assert membership(Candidate(WORKER, role), listed)["error"] is None  # the candidate has no host name
 
 
 def test_addresses_of_reachable_managers():

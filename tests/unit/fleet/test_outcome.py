@@ -17,7 +17,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome imp
 TASKS = Path(__file__).parents[3] / "playbooks" / "tasks"
 # Arguments of the action host_outcome that become the state of an outcome.
 FAILED_AS = "failed_as"
-# States that mean no work until the next run, and states that count as failed meanwhile.
+# (whether the node stays paused, whether the host counts as failed)
 OUTCOMES = {
     State.FAILED: (False, True),
     State.WAITING: (True, False),
@@ -90,7 +90,7 @@ def _states_in(part):
 def test_playbooks_use_only_existing_outcomes():
     found = [state for path in TASKS.rglob("*.yml") for state in _states_in(yaml.safe_load(path.read_text()))]
     words = {word for state in found for word in (re.findall(r"'([^']*)'", state) if "{{" in state else [state])}
-    # Steps on a manager use the enumeration itself, and only they leave a host untouched.
+    # Steps on a manager use State itself. Only these steps leave a host untouched.
     # host_outcome decides what a failed task means for a host (tests/unit/rollout/test_failure.py).
     assert words == {State.OUT.value, State.WAITING.value}
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which services have room, and which have lost their room."""
+"""Finds services without room for their tasks, and services that lost their room during a run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROOM = {
     "replicas that were taken away": ((4, 0), (2, 0), 0),
     "those that waited before": ((4, 2), (4, 2), 0),
     "those that waited before, and one that did not": ((4, 2), (3, 3), 1),
-    "its last task, of two that waited": ((1, 2), (0, 2), 0),  # another one of it has ended
+    "its last task, of two that waited": ((1, 2), (0, 2), 0),  # another task of this service has ended
     "nothing had room": ((0, 2), (0, 5), 0),
 }
 

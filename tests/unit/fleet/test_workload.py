@@ -90,7 +90,7 @@ def test_a_task_with_a_keep_label_is_waited_for_like_a_job(disrupt, stays):
         ({"age": 86_400}, []),
         ({"age": None}, []),
         ({"age": 90_000, "elsewhere": None}, []),  # of a global service
-        ({"age": 90_000, "movable": False}, []),  # the impact has its age
+        ({"age": 90_000, "movable": False}, []),  # the impact already shows the age of this task
     ],
 )
 def test_long_running_tasks_are_named_before_they_are_moved(task, named):
@@ -101,7 +101,7 @@ def test_a_task_with_a_keep_label_is_named_with_the_reason():
     kept = "task web.1 of service web (for 1 min, kept by its label gpu-swarm.keep=12h)"
     work = work_on([], {"tasks": [KEPT_SERVICE, PULLING]})
     assert describe_work(work) == ["service web", kept]
-    assert describe_effects(work)[0] == ("moves", ["service web", kept])  # by consent
+    assert describe_effects(work)[0] == ("moves", ["service web", kept])  # the user consented to the move
 
 
 def test_tasks_end_with_a_node_that_leaves_its_swarm():

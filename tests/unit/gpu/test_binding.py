@@ -13,7 +13,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import bindin
 
 
 def _init():
-    """NVML's init function in a binding that uses /lib/used.so."""
+    """Imitate NVML's init function in a binding that uses /lib/used.so."""
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def nvml(monkeypatch):
 
 @pytest.mark.parametrize(("path", "loaded"), [("/lib/used.so", []), ("/lib/other.so", ["/lib/other.so"])])
 def test_a_library_in_use_is_not_loaded_again(nvml, path, loaded, monkeypatch):
-    """Loading creates a class of functions, which takes a twentieth of the time to read eight GPUs."""
+    """Loading a library creates a class of functions. This takes a twentieth of the time for reading eight GPUs."""
     calls = []
     monkeypatch.setattr(binding.ctypes, "CDLL", lambda name: calls.append(name) or SimpleNamespace(_name=name, _handle=2))
     binding.choose_library(nvml, path)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tells the person who replaces a card which one it is."""
+"""Tells the person who replaces a card where the card is."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_card_is_on_record_with_its_slot_and_serial_number():
     [
         ([gpu(0), gpu(1), gpu(2)], [], [0, 1, 2]),
         ([gpu(0), gpu(1, **UNREAD), gpu(2)], [], [0, 1, 2]),
-        ([gpu(0), gpu(2)], [uuid(1)], [0, 1, 2]),  # gone, but still advertised
+        ([gpu(0), gpu(2)], [uuid(1)], [0, 1, 2]),  # the card is gone, but still advertised
         ([gpu(0), gpu(2)], [], [0, 2]),  # the user consented, or the card was moved to another machine
         ([gpu(0), gpu(1, uuid=uuid(7)), gpu(2)], [uuid(1)], [0, 7, 2]),  # another card replaced it
         ([], [uuid(0)], [0]),
@@ -83,7 +83,7 @@ def test_a_card_that_dies_during_a_read_keeps_its_former_values():
         ([gpu(0, **UNREAD), gpu(1, **UNREAD), gpu(2)], THREE, [0, 1, 2]),
         ([gpu(0), gpu(1, **{**UNREAD, "pci_bus_id": "00000000:C2:00.0"})], THREE, [0, 2]),  # recognised by its address
         ([gpu(0), gpu(1, **{**UNREAD, "pci_bus_id": "00000000:EE:00.0"}), gpu(2)], THREE, [0, None, 2]),  # another card, which never answered
-        ([gpu(0), gpu(1, **UNREAD)], THREE, [0, None]),  # two are missing, and nobody knows which one this is
+        ([gpu(0), gpu(1, **UNREAD)], THREE, [0, None]),  # two cards are missing, and nobody knows which one this is
         ([gpu(0), gpu(1, **UNREAD), gpu(2)], [], [None, None, None]),  # an earlier release has no record
     ],
 )
@@ -101,7 +101,7 @@ PLACE = "PCI address 00000000:C1:00.0, slot 12, serial number 131"
         (gpu(1, **UNREAD), [], "GPU 1 (it does not answer and was never recorded on this node)"),
         (gpu(1, **{**UNREAD, "pci_bus_id": "00000000:C1:00.0"}), [], f"GPU 1 (PCI address 00000000:C1:00.0; {cards.NO_RECORD})"),
         (gpu(1, **FAILED), THREE, f"GPU 1 (NVIDIA-H100-80GB-HBM3, {uuid(1)}, {PLACE})"),
-        (gpu(1), THREE, f"GPU 1 (NVIDIA-H100-80GB-HBM3, {uuid(1)})"),  # it is healthy, but excluded for another reason
+        (gpu(1), THREE, f"GPU 1 (NVIDIA-H100-80GB-HBM3, {uuid(1)})"),  # the card is healthy, but excluded for another reason
     ],
 )
 def test_an_excluded_gpu_is_described(one, known, text):
@@ -117,11 +117,11 @@ def test_an_excluded_gpu_is_described(one, known, text):
         (["00000000:C0:00.0", "00000000:C1:00.0", "00000000:C2:00.0"], [0xC0, 0xC1, 0xC2]),
         (["00000000:C1:00.0"], [0xC0, 0xC1, 0xC2]),
         ([], [0xC0, None, 0xC2]),
-        (["00000000:C1:00.0", "00000000:EE:00.0"], [0xC0, None, 0xC2]),  # which of them it is, is unknown
+        (["00000000:C1:00.0", "00000000:EE:00.0"], [0xC0, None, 0xC2]),  # nobody knows which of the two addresses belongs to the card
     ],
 )
 def test_a_card_that_does_not_answer_has_its_location(addresses, places):
-    """The driver knows its address, even if it never answered since the node was provisioned."""
+    """The driver knows the address of the card, even if the card has not answered since the node was provisioned."""
     gpus = [gpu(0), gpu(1, **UNREAD), gpu(2)]
     cards.fill_addresses(gpus, addresses)
     assert [one["pci_bus_id"] for one in gpus] == [place and f"00000000:{place:02X}:00.0" for place in places]

@@ -100,7 +100,7 @@ def test_every_field_of_an_h100(monkeypatch):
     assert re.fullmatch("13[0-9]{11}", gpus[0]["serial"])
     assert (links["nvlink_active"], links["nvlink_total"]) == (18, 18)
     assert links["topology"] == {gpu["uuid"]: "node" if gpu["index"] < 4 else "system" for gpu in gpus[1:]}
-    assert links["nvlink_peers"] == {gpu["uuid"]: 0 for gpu in gpus[1:]}  # through NVSwitches
+    assert links["nvlink_peers"] == {gpu["uuid"]: 0 for gpu in gpus[1:]}  # these GPUs are connected through NVSwitches
     assert gpus[7]["numa_node"] == 1
 
 
@@ -198,7 +198,7 @@ def test_a_gpu_lost_after_any_call_affects_no_other_gpu(monkeypatch, tmp_path):
                 assert now["links"].pop(peers).items() <= before["links"].pop(peers).items()
             assert now["index"] == 5 or now == before
     lost = states.index("ok")
-    assert lost > 30  # the loss happens in properties, health, links and topology
+    assert lost > 30  # the card is lost while NVML reads properties, health, links and topology
     assert states == ["failed"] * lost + ["ok"] * (len(states) - lost)
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which processes NVML shows, with the lab's library, and with drivers that support less."""
+"""Reads the processes that NVML shows, with the lab's library and with drivers that support fewer functions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_all_kinds_of_processes_of_a_card(tmp_path):
     cards = [one["uuid"] for one in read("t4x4", tmp_path)]
     assert len(cards) == 4
     lines = [f"{cards[0]} compute {me}", f"{cards[0]} graphics {me}", f"{cards[1]} mps {parent}", f"{cards[1]} compute {me}"]
-    lines += [f"{cards[2]} compute 4194305"]  # it has ended
+    lines += [f"{cards[2]} compute 4194305"]  # the process has ended
     found = read("t4x4", tmp_path, *lines)
     assert {one["uuid"]: one["pids"] for one in found} == {cards[0]: [me], cards[1]: sorted([me, parent]), cards[2]: [], cards[3]: []}
 
@@ -57,7 +57,7 @@ class Failure(Exception):
 
 
 class Driver:
-    """A binding of one card with the given calls, by the end of their names."""
+    """A binding of NVML with one card. It has only the given functions, named by the end of their names."""
 
     NVMLError = Failure
 
@@ -81,7 +81,7 @@ class Driver:
     [
         ({"ComputeRunningProcesses_v3": [7], "GraphicsRunningProcesses_v3": [9]}, [7, 9]),
         ({"ComputeRunningProcesses_v3": 13, "ComputeRunningProcesses_v2": [7]}, [7]),  # a driver older than CUDA 11.5
-        ({"ComputeRunningProcesses": [7], "MPSComputeRunningProcesses": 3}, [7]),  # a binding of that time
+        ({"ComputeRunningProcesses": [7], "MPSComputeRunningProcesses": 3}, [7]),  # a binding of a driver of the same age
         ({"ComputeRunningProcesses_v3": 3, "GraphicsRunningProcesses_v3": [9]}, None),  # not supported
         ({"ComputeRunningProcesses_v3": 4}, None),  # no permission
         ({}, None),

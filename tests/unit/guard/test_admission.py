@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the guard does with a container depends on its task's reservation, the requests of service and image, and the level."""
+"""The guard decides about a container by the reservation of its task, the requests of its service and image, and the level."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def settings(level="reserved", **other):
 
 
 def container(given=(), own=(), image=IMAGE, labels=None, **other):
-    """Build the container's variables as the engine does: the service's, the scheduler's, and those of the image that are not set yet."""
+    """Build the variables of a container like the engine: variables of the service, of the scheduler, and then of the image if they are not set."""
     scheduled = [f"{VARIABLE}={','.join(given)}"] if given else []
     entries = [*own, *scheduled]
     names = {one.partition("=")[0] for one in entries}
@@ -84,7 +84,7 @@ MEMORY = {"VRAM-C1": {"": {"devices": [B], "mib": None}}, "VRAM": {"": {"devices
 
 
 def of_memory(amounts, own=(), image=IMAGE, **other):
-    """Return a task that reserved these amounts. Its variables are in no list of the toolkit."""
+    """Return a task that reserved these amounts. The toolkit lists none of its variables."""
     it = container((), [*own, *(f"DOCKER_RESOURCE_{kind.upper()}={mib}" for kind, mib in amounts)], image)
     return it._replace(**{"task": TaskRecord((), tuple(amounts), tuple(own)), **other})
 
@@ -250,7 +250,7 @@ def grouped(level="reserved", **other):
 def test_a_task_sees_and_holds_each_gpu_of_its_group_at_every_level(it, devices, names, level):
     verdict = decide(grouped(level), it)
     assert (verdict.devices, verdict.refused, verdict.holds, sorted(verdict.found)) == (devices, None, devices, names)
-    assert verdict.variables == {}  # whole cards, and no share of one
+    assert verdict.variables == {}  # the task has whole cards, so it gets no share of a card
 
 
 @pytest.mark.parametrize(
@@ -268,7 +268,7 @@ def test_an_impossible_group_is_refused(it, name, words):
 
 
 def test_a_slot_of_another_node_is_refused():
-    """With audit NVIDIA's runtime refuses it, because it does not know slots."""
+    """With audit, NVIDIA's runtime refuses the container, because the runtime does not know slots."""
     it = with_slots(f"{A}.slot9")
     assert f"it requests {A}.slot9, which this node does not advertise" in decide(of_slots(), it).refused
     assert decide(of_slots("audit"), it)[:2] == (None, None)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tasks that started before the guard hold what swarm gave them."""
+"""Tasks that started before the guard hold the GPUs that Swarm gave them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard import adopted, holds
 
 DATA = Path(__file__).parents[1] / "data" / "guard"
-# From Docker 26.1.5's file: a task that reserved one GPU, its GPU, and a task without reservation.
+# From the file of Docker 26.1.5: a task that reserved one GPU, the GPU, and a task without a reservation.
 TASK, CARD, OTHER = "os4h3yhd38lmqy77fykgvxym7", "GPU-77a610a8-caa6-5036-afec-4399b4137c2b", "sznzfnmgku8fpv6rmqqbwynu1"
 ID, NEW = 64 * "a", 64 * "b"
 
@@ -33,7 +33,7 @@ def first():
 
 @pytest.fixture
 def node(tmp_path, monkeypatch):
-    """Return settings of a guard on a node with the tasks of that file."""
+    """Return settings of a guard on a node with the tasks of the file of Docker 26.1.5."""
     tasks = tmp_path / "docker" / "swarm" / "worker" / "tasks.db"
     tasks.parent.mkdir(parents=True)
     tasks.write_bytes(gzip.decompress((DATA / "tasks-26.1.5.db.gz").read_bytes()))
@@ -51,7 +51,7 @@ def container(node, pid, task=TASK, name=ID, running=True):
 
 
 def new_task(folder):
-    """Return the holder of the card that a new task would get."""
+    """Claim the card for a new task. Return the holder of the card, or None if the claim succeeds."""
     return holds.claim(str(folder), holds.Hold(NEW, "new", "t2", [CARD], os.getpid(), holds.started(os.getpid()), ""), 0.0)
 
 

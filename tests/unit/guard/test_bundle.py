@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Requests for devices in a container's description, and the guard's answer in it."""
+"""Finds requests for devices in the description of a container, and writes the answer of the guard into the description."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ ENTRIES = st.lists(st.one_of(st.builds("{}={}".format, NAMES, VALUES), NAMES), m
 DEVICES = st.sampled_from([[], [A], [A, B]])
 MODES = st.sampled_from(
     [
-        Settings("1.20.0", swarm_resource=",".join(LISTED)),  # jit-cdi
+        Settings("1.20.0", swarm_resource=",".join(LISTED)),  # the default mode is jit-cdi
         Settings("1.20.0", mode="jit-cdi", swarm_resource=",".join(LISTED)),
         Settings("1.20.0", mode="cdi", swarm_resource=",".join(LISTED)),
         Settings("1.20.0", mode="legacy", swarm_resource=",".join(LISTED)),
-        Settings("1.18.0", swarm_resource=",".join(LISTED)),  # ignores swarm-resource
+        Settings("1.18.0", swarm_resource=",".join(LISTED)),  # this release ignores swarm-resource
         Settings("1.17.0", swarm_resource=LISTED[0]),
         Settings("1.20.0"),  # another tool removed the line
     ]
@@ -64,7 +64,7 @@ MODES = st.sampled_from(
 
 @given(entries=ENTRIES, devices=DEVICES, mode=MODES, privileged=st.booleans())
 def test_nvidias_runtime_gives_these_devices_and_no_others(entries, devices, mode, privileged):
-    """Uses the stand-in for NVIDIA's runtime, which takes the last of several variables of a name. getenv takes the first."""
+    """Uses the stand-in for NVIDIA's runtime. If a variable is set several times, the runtime reads the last value, but getenv the first."""
     after = bundle.with_devices(entries, mode.preferred or LISTED, devices)
     for order in (after, after[::-1]):
         env = dict(item.partition("=")[::2] for item in order)
@@ -160,7 +160,7 @@ def test_a_mount_that_requests_a_device_is_found(destination, wants):
 
 
 def test_two_slashes_at_the_beginning_are_a_request_in_the_stand_in_too():
-    """Otherwise the stand-in would not show a request that the guard misses."""
+    """Checks the stand-in. Without this rule, it would not show a request that the guard misses."""
     for target in ("//var/run/nvidia-container-devices/all", "/var/run/nvidia-container-devicesall"):
         assert requested({}, MOUNTED[0], mounts=[{"source": "//dev/null", "destination": target}]) == ["all"]
 
@@ -196,5 +196,5 @@ def test_replacement_characters_of_go_stay_unchanged():
     ],
 )
 def test_the_variables_that_swarm_resource_names(text, listed):
-    """The same result as NVIDIA's tools, in any layout. Their decoder accepts the key in capitals too, and skips a byte order mark."""
+    """The result is the same as with NVIDIA's tools, for any layout. Their decoder also accepts the key in capitals and skips a byte order mark."""
     assert list(toolkit_config.listed_variables(text)) == listed

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs the guard as its front calls it, with real files."""
+"""Runs the guard with real files, in the same way as its front program."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_if_nothing_is_withheld_a_failing_guard_lets_the_container_start(guard, 
     ],
 )
 def test_a_task_with_a_slot_may_not_forge_a_variable(guard, tmp_path, monkeypatch, level, status, device, counted):
-    """A refusal is no failure of the guard. With off the task gets its own card."""
+    """A refusal is not a failure of the guard. With level off, the task gets its own card."""
     guard("train", level)
     (tmp_path / "run" / "found.json").unlink(missing_ok=True)
     path = tmp_path / "home" / "settings.json"
@@ -114,7 +114,7 @@ def test_a_refusal_names_the_service_and_the_container(guard, level, tmp_path):
     ("level", "status"), [("audit", call.MAY_START), ("reserved", call.MAY_START), ("exclusive", call.BROKEN)]
 )
 def test_if_run_is_full_a_task_gets_what_it_reserved(guard, tmp_path, monkeypatch, level, status):
-    """The holders are unknown then. Only exclusive depends on them."""
+    """If /run is full, the holders of cards are unknown. Only the level exclusive needs the holders."""
     def full(*_arguments, **_options):
         raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "run"))
 
@@ -136,7 +136,7 @@ def test_if_run_is_full_a_task_gets_what_it_reserved(guard, tmp_path, monkeypatc
 
 
 def test_a_journal_entry_is_one_line_whatever_a_label_contains(guard, tmp_path, monkeypatch):
-    """If the container is no task, its user writes the labels."""
+    """A container that is not a task has labels that its user wrote."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
         journal.bind(str(tmp_path / "journal"))
         monkeypatch.setattr(finding_counts, "_JOURNAL", str(tmp_path / "journal"))
@@ -228,7 +228,7 @@ def test_the_oldest_of_many_counted_services_makes_room(tmp_path, monkeypatch):
     monkeypatch.setattr(finding_counts, "_JOURNAL", str(tmp_path / "no-journal"))
     file = tmp_path / finding_counts.FILE
     many = {"s%d" % place: {"forged": {"count": 1, "last": 1000 + place, "text": "x"}} for place in range(finding_counts._SERVICES)}
-    many["s0"]["hidden"] = {"count": 1, "last": 1795000000, "text": "x"}  # again, recently
+    many["s0"]["hidden"] = {"count": 1, "last": 1795000000, "text": "x"}  # recorded again, recently
     file.write_text(json.dumps(many))
     finding_counts.add(str(tmp_path), "new", {"forged": "x"})
     assert json.loads(file.read_text()).keys() == {*many, "new"} - {"s1"}
@@ -254,14 +254,14 @@ MOUNTS = st.lists(st.fixed_dictionaries({"destination": TEXTS, "source": TEXTS},
 
 @st.composite
 def documents(draw):
-    """Make whole descriptions of containers, with any other content, in any order."""
+    """Make whole descriptions of containers. Other content and the order vary."""
     process = {**draw(st.dictionaries(TEXTS, JSON, max_size=3)), "args": draw(JSON), "env": draw(st.lists(ENTRY, max_size=8))}
     found = {**draw(st.dictionaries(TEXTS, JSON, max_size=4)), "ociVersion": "1.0", "mounts": draw(MOUNTS), "process": process, "linux": draw(JSON)}
     return {key: found[key] for key in draw(st.permutations(list(found)))}
 
 
 def _place(home, task, level):
-    """Make the files of a node with one container that is about to be created, and the arguments of the guard for it."""
+    """Write the files of a node with one container that is about to be created, and the arguments of the guard for the container."""
     container = home / "docker" / "containers" / ID
     for folder in (home / "bundle", container, home / "docker" / "swarm" / "worker"):
         folder.mkdir(parents=True)
@@ -277,7 +277,7 @@ TASKS = gzip.decompress(DATA.read_bytes())
 
 
 def _others(document):
-    """Return the document without the variables that the guard answers. Numbers stay as written, and keys keep their order."""
+    """Return the document without the variables that the guard sets. Numbers are unchanged, and keys keep their order."""
     read = json.loads(document, parse_int=str, parse_float=str)
     read["process"]["env"] = [one for one in read["process"]["env"] if one.partition("=")[0] not in ANSWERED]
     return json.dumps(read)
@@ -290,10 +290,10 @@ def _others(document):
     level=st.sampled_from(["audit", "reserved", "exclusive"]),
 )
 def test_only_variables_of_a_description_change(document, readable, task, level):
-    """Read and written as on a node. A refused container's description stays unchanged."""
+    """The guard reads and writes the description like on a node. The description of a refused container is unchanged."""
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(finding_counts, "_JOURNAL", folder), contextlib.redirect_stderr(None):
         arguments, path = _place(Path(folder) / "home", task, level), Path(folder) / "home" / "bundle" / "config.json"
-        # Go writes invalid text in one form, and everything else in the other.
+        # Go writes invalid text in the first form, and everything else in the second form.
         surrogates = "\\ud800" in json.dumps(document)
         path.write_text(json.dumps(document, ensure_ascii=surrogates or readable), encoding="utf-8")
         path.chmod(0o640)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs the front and its code as dockerd does: real processes, real files of an engine, and a program that stands in for NVIDIA's runtime."""
+"""Runs the front program like dockerd, with real processes and real files of an engine. Another program replaces NVIDIA's runtime."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WITH_GPU, UUID, FORGES = "os4h3yhd38lmqy77fykgvxym7", "GPU-77a610a8-caa6-5036-af
 CARD = "GPU-00000000-caa6-5036-afec-4399b4137c2b"
 VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
 CUDA = "NVIDIA_VISIBLE_DEVICES=all"
-# Records its arguments and its parent process. Then it becomes the container's first process.
+# Records its arguments and its parent process, then becomes the first process of the container.
 RUNTIME = """#!/bin/sh
 echo "$$ $*" >>"$CALLS"
 [ -z "$LIVES" ] || exec sleep 300
@@ -142,7 +142,7 @@ def test_a_task_without_a_reservation_gets_none(node):
 
 
 def test_config_toml_is_not_read_again_if_unchanged(node):
-    """Its variables are among the settings. The reader is loaded only after someone edited the file."""
+    """The settings contain the variables of config.toml. The guard loads the reader of the file only after someone edited the file."""
     path = node.home / "config.toml"
     node.set(listed=[VARIABLE], config=path.read_text())
     (node.libexec / "current/gpu_swarm/_guard/toolkit_config.py").unlink()
@@ -156,7 +156,7 @@ def test_config_toml_is_not_read_again_if_unchanged(node):
 @pytest.mark.parametrize("settings", [{}, {"listed": ["SITE.GPU"]}], ids=["of an older run", "of this version"])
 @pytest.mark.parametrize("config", ["", f'swarm-resource = [{VARIABLE!r}]\n', "swarm-resource"], ids=["none listed", "a list", "no TOML"])
 def test_a_variable_of_a_known_name_is_removed_whatever_config_toml_says(node, settings, config):
-    """The variables from the run and from the node's kinds count, so a file that guard and runtime read differently gives no access."""
+    """The guard knows variables from the run and from the node's kinds. So a file that guard and runtime read differently allows no access."""
     (node.home / "config.toml").write_text(config)
     node.set(**settings)
     node.container("c1", CUDA, f"{VARIABLE}=all", *(f"{name}=all" for name in settings.get("listed", ())), task="unknown")
@@ -280,7 +280,7 @@ def test_every_other_value_of_a_variable_is_a_request(node, value):
 def _break(node, what):
     if what == "code":
         node.breaks()
-    elif what == "empty":  # as after a loss of power
+    elif what == "empty":  # a file can be empty after a loss of power
         (node.libexec / "current" / "__main__.py").write_bytes(b"")
     elif what == "toolkit":
         (node.home / "config.toml").unlink()
@@ -356,7 +356,7 @@ def test_a_hold_outlives_the_process_that_made_it(tmp_path):
         state.parent.mkdir(parents=True)
         state.write_text(json.dumps({"init_process_pid": init.pid, "init_process_start": started}))
         assert (node.create("c1"), node.create("c2")) == (0, 1)
-        state.write_text(json.dumps({"init_process_pid": init.pid, "init_process_start": started + 1}))  # another process by now
+        state.write_text(json.dumps({"init_process_pid": init.pid, "init_process_start": started + 1}))  # another process has this id now
         assert node.create("c3") == 0
     finally:
         init.kill()
@@ -380,7 +380,7 @@ def test_a_task_that_is_about_to_stop_is_waited_for(tmp_path):
 
 
 def test_a_task_that_stays_is_not_waited_for(tmp_path):
-    """The record of swarm's agent says that it stays."""
+    """The record of Swarm's agent says that the task continues to run."""
     node = Node(tmp_path, "exclusive")
     for name in ("c1", "c2"):
         node.container(name, f"{VARIABLE}={UUID}", task=WITH_GPU)
@@ -411,7 +411,7 @@ def test_a_checkpoint_of_a_task_is_restored_below_exclusive_only(node):
     assert node.create("c2", call="restore") == 0
 
 
-# Runs the guard's code, and kills it before one of its calls that leave a trace, or while it writes a file.
+# Runs the code of the guard. Kills it before a call that changes files, or while it writes a file.
 KILLED = """\
 import json, os, signal, sys
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A GPU is held by a container that is being created, or whose first process lives according to runc or crun."""
+"""A container holds a GPU while it is being created, and while its first process lives according to runc or crun."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def runc(pid, start):
 
 
 def crun(pid, start):
-    """Return a state as crun 1.8.1 writes it."""
+    """Return a state file in the form of crun 1.8.1."""
     known = {"cgroup-path": "", "scope": "", "rootfs": "rootfs", "systemd-cgroup": False, "bundle": "/run/b", "owner": "root", "detached": True}
     return "status", {"pid": pid, "process-start-time": start, **known, "created": "2026-11-23T08:02:53.183168Z", "external_descriptors": "[]"}
 
@@ -39,7 +39,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def first():
-    """The first process of a container."""
+    """Start the first process of a container."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         yield process.pid
         process.stdin.close()
@@ -132,7 +132,7 @@ def test_adopted_tasks_hold_their_gpus_and_former_holds_stay(folder, tmp_path, f
 
 
 def test_a_process_that_ended_but_was_not_reaped_does_not_count(tmp_path):
-    """Its parent may leave it unreaped forever."""
+    """The parent of a process may never reap it."""
     with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert holds.started(process.pid) is None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The filter for a fraction of a card, and the examples that read it in a task. Stand-ins replace the frameworks and record their calls."""
+"""Tests the filter for a fraction of a card, and the examples that read the fraction in a task. Stand-ins replace the frameworks and record calls."""
 
 from __future__ import annotations
 

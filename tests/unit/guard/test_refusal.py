@@ -50,7 +50,7 @@ def test_a_code_is_recognised_with_any_words(code, words):
 
 @pytest.mark.parametrize(("code", "words"), OLD_WORDS)
 def test_an_older_run_understands_new_messages(code, words):
-    """Only the code is new, and it is at the end."""
+    """New messages differ only by the code at the end."""
     assert refusal.with_code(code, words[len("gpu-swarm: ") :]).startswith(words)
 
 

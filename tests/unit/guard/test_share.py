@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a task learns about its share of a card."""
+"""Checks the variables that tell a task its share of a card."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads tasks from files of swarm's agent: files of real engines, files that are being written, and files with other content."""
+"""Reads tasks from files of Swarm's agent: files of real engines, files that are being written, and files with other content."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.task_record
 
 DATA = Path(__file__).parents[1] / "data" / "guard"
 KIND = "NVIDIA-GPU"
-# For each release: a task that reserved one GPU, its GPU, and a task without reservation that sets the variable itself.
+# For each release: a task that reserved one GPU, the GPU, and a task without a reservation that sets the variable itself.
 RELEASES = {
     "20.10.24": ("yccc6rdh271akys7e34nmh2z3", "GPU-9e4dd2e4-144c-500c-9a7a-2a058b4346aa", "jf5giqkeks1j604yf9dy2hdax"),
     "26.1.5": ("os4h3yhd38lmqy77fykgvxym7", "GPU-77a610a8-caa6-5036-afec-4399b4137c2b", "sznzfnmgku8fpv6rmqqbwynu1"),
@@ -31,7 +31,7 @@ RELEASES = {
 
 
 def root(folder, release):
-    """Unpack the data directory of dockerd of that release."""
+    """Unpack the data directory of dockerd of this release."""
     path = folder / "swarm" / "worker" / "tasks.db"
     path.parent.mkdir(parents=True)
     path.write_bytes(gzip.decompress((DATA / f"tasks-{release}.db.gz").read_bytes()))
@@ -85,7 +85,7 @@ def test_a_broken_file_is_an_error_or_no_answer(tmp_path_factory, places):
 
 
 class Writer(threading.Thread):
-    """Commits like bbolt: pages first, then the other meta page, with torn states in between."""
+    """Commits like bbolt: first the pages, then the other meta page. Between the writes, the file is torn."""
 
     def __init__(self, path, data):
         super().__init__()
@@ -119,7 +119,7 @@ def test_a_file_is_read_while_it_is_written(tmp_path, release):
     answers = []
     try:
         for _number in range(300):
-            with contextlib.suppress(bolt.BoltError):  # no answer is valid too, if the file changed during each attempt
+            with contextlib.suppress(bolt.BoltError):  # no answer is also valid, because the file may change during each attempt
                 answers.append(engine_record.task(str(data_root), with_gpu).named)
     finally:
         writer.ends.set()
@@ -156,7 +156,7 @@ def test_amounts_and_several_resources_and_unknown_fields_are_read():
 
 @pytest.mark.parametrize(("desired", "stays"), [(512, True), (576, True), (640, False), (800, False), (0, False), (b"512", False), (None, False)])
 def test_the_wanted_state_of_a_task_is_read(desired, stays):
-    """RUNNING and COMPLETE of swarmkit's api/types.proto; SHUTDOWN and REMOVE, as when it is to stop."""
+    """A task with RUNNING or COMPLETE of swarmkit's api/types.proto continues to run. A task with SHUTDOWN or REMOVE stops."""
     data = resource("GPU", "GPU-a") + (b"" if desired is None else field(10, desired))
     assert task_record.parse(data).keeps_running is stays
 

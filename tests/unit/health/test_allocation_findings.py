@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which findings of a node are accepted, whatever the node answers."""
+"""Only well-formed findings of a node are accepted. A node may answer anything."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ PLACE = "pci=00000000:C1:00.0 slot=12 serial=1322"
 
 
 def test_a_fault_stays_the_same_with_or_without_the_location_of_the_card():
-    """A watcher of an earlier release omits the location. An upgrade must not pause a node again that the user returned to service."""
+    """A watcher of an earlier release omits the location. If the user returned a node to service, an upgrade must not pause the node again."""
     assert label.is_same_fault(f"fault {CARD} reason=lost since=5", f"fault {CARD} reason=lost since=5 {PLACE}")
     assert not label.is_same_fault(f"fault {CARD} reason=lost since=5", f"fault {CARD} reason=lost since=6 {PLACE}")
 
@@ -102,6 +102,6 @@ def test_excluded_gpus_are_described():
     ],
 )
 def test_consent_to_exclude_a_card_stays(now, wanted, then):
-    """Even if it was given on the command line of one run."""
+    """Consent that the user gave on the command line of one run is kept too."""
     cards = {"a": CARD, "b": CARD.replace("4444", "5555")}
     assert label.with_earlier_consent(now and now.format(**cards), wanted.format(**cards)) == then.format(**cards)

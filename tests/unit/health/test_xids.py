@@ -24,7 +24,7 @@ HEAD = "3,1042,90211,-;"
         ),
         ("4,7,1,c,caller=T1;NVRM: Xid (PCI:0000:10:1c): 63", Event("0000:10:1c", 63, "")),
         (f"{HEAD}NVRM: Xid (PCI:00010000:10:1c.0): 63, row", Event("10000:10:1c", 63, "row")),
-        # An error of a partition (MIG) of a card, or of a task in it. It has the card's address too.
+        # An error of a MIG partition of a card, or of a task in the partition. The record has the address of the card too.
         (f"{HEAD}NVRM: Xid (PCI:0000:01:00 GPU-I:05): 94, pid=7194, Contained", Event("0000:01:00", 94, "pid=7194, Contained")),
         (f"{HEAD}NVRM: Xid (PCI:0000:01:00 GPU-I:05 GPU-CI:00): 95, Uncontained", Event("0000:01:00", 95, "Uncontained")),
         (f"{HEAD}NVRM: GPU at PCI:0000:c6:00: GPU-4cf2f4a5-2c5a-5bd9-8d63-2a5e2f0e7d1b", None),
@@ -43,14 +43,14 @@ FORGED = "NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."
 @pytest.mark.parametrize(
     "record",
     [
-        f"{HEAD}tmpfs: Unknown parameter '{FORGED}'",  # any user can mount one in their own namespace
+        f"{HEAD}tmpfs: Unknown parameter '{FORGED}'",  # any user can mount a tmpfs in their own namespace
         f"{HEAD}overlayfs: ;{FORGED}",
         f"6,9,9,-;audit: type=1400 comm=\"x\" name=\"{FORGED}\"",
         f"{HEAD} {FORGED}",
         f"{HEAD}NVRM: {FORGED}",
         f"{HEAD}something\n{FORGED}",
         f"{HEAD}something\n {FORGED}",
-        f"11,9,9,-;{FORGED}",  # level 3 of facility 1: what a process writes to /dev/kmsg
+        f"11,9,9,-;{FORGED}",  # level 3 of facility 1, which a process gets that writes to /dev/kmsg
         f"30,9,9,-;{FORGED}",
         f"{HEAD[:-1]}\n;{FORGED}",
         f"x,9,9,-;{FORGED}",

@@ -47,7 +47,7 @@ def test_an_entry_that_is_added_is_the_only_new_one():
 
 
 def test_the_meaning_of_x_gpu_on_a_fleet_is_no_part_of_a_job():
-    """Nodes come and go, and finished jobs must not run again because of that."""
+    """Nodes join and leave. Finished jobs must not run again when the nodes change."""
     written = {"x_gpu": {"cuda": ">=12.4"}, "constraints": ["node.role==worker"]}
     placement = {"constraints": ["node.labels.gpu.cuda_ge_12_4==true"], "labels": {"gpu-swarm.classes": "{}"}, "nodes": {"n1": {"a": "true"}}}
     (job,), (alone,) = made(**written, placement=placement), made(**written)

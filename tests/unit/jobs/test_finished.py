@@ -72,7 +72,7 @@ def test_a_job_is_over_in_these_states(one, tasks, state, text):
 
 
 def test_a_job_ends_with_its_last_task():
-    """For a single task, swarm has no time."""
+    """The time of a task may be missing."""
     for of, job in ((once(replicas=3), False), (of_swarms_mode(), True)):
         tasks = [ran(slot=slot, since=f"2026-11-20T{hour}:00:00Z", job=job) for slot, hour in enumerate((12, 14, 13), 1)]
         tasks[2]["Status"]["Timestamp"] = None

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The action of swarm_job, when it loses its manager while it waits."""
+"""Tests the action of swarm_job: it may lose its manager while it waits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHECKED: list[bool] = []
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Answer like a manager with these answers in turn, and then always with the last."""
+    """Return a list for the answers of the manager. The manager repeats the last answer of the list."""
     monkeypatch.setattr(swarm_job.report, "state_changes", lambda _answer, _said: [])
     monkeypatch.setattr(swarm_job.report, "table", lambda _answer, _width: "")
     monkeypatch.setattr(swarm_job, "DELAY_S", 0.0)

@@ -12,7 +12,7 @@ PREFIX = "gpu-swarm."
 HELD = "starting failed: gpu-swarm: the service t is refused on this node (isolation: exclusive): task x of the service y still has GPU-1."
 OWN = "gpu-swarm: the service t is refused on this node (isolation: reserved): it sets NVIDIA_VISIBLE_DEVICES=all, and has none"
 BROKEN = "OCI runtime create failed: gpu-swarm: the guard of this node's GPUs does not run"
-# From a guard with other words before the code.
+# The message of a guard that uses other words before the code.
 WORDED = "starting failed: gpu-swarm: in other words (refusal: %s): unknown"
 
 

@@ -127,7 +127,7 @@ def test_a_new_log_may_not_be_locked_yet(tmp_path):
 
 
 def test_files_of_others_do_not_stop_the_saving(tmp_path):
-    """Even if others may write to the directory: a pipe without a writer, and a link to one of their files."""
+    """Other users may write to the directory. They may create a pipe without a writer, or a link to one of their files."""
     folder, theirs = tmp_path / "jobs", tmp_path / "theirs"
     folder.mkdir()
     theirs.write_text("")
@@ -143,7 +143,7 @@ def test_files_of_others_do_not_stop_the_saving(tmp_path):
 
 
 def test_no_log_fills_the_disk_of_the_manager(tmp_path, monkeypatch):
-    free = iter([2 << 30, 1 << 20])  # after the first piece, something else has filled it
+    free = iter([2 << 30, 1 << 20])  # something else fills the disk after the first piece
 
     class Disk:
         f_frsize, f_blocks = 1, 100 << 30

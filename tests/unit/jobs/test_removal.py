@@ -18,7 +18,7 @@ MOST_MIB = 28
 
 
 class Client:
-    """Sends lists like a manager. Only one piece exists at a time."""
+    """Sends lists like a manager. Only one item of a list exists at a time."""
 
     @contextmanager
     def stream(self, path):

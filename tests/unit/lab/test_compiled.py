@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes of a test fleet cache compiled code, but never run other code than Ansible sent."""
+"""Nodes of a test fleet cache compiled code. They still run only the code that Ansible sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from tests.lab.nodes import HERE
 
-# Loads it like the .pth file on a node, but with the folder of this test.
+# Loads the module like the .pth file on a node, but with the folder of this test.
 RUN = """
 import os, sys
 kept, archive = sys.argv[1:]
@@ -53,7 +53,7 @@ def test_the_second_call_compiles_nothing_and_other_code_is_compiled_anew(kept: 
     (first,) = kept.iterdir()
     was = first.stat().st_mtime_ns
     assert imported(kept, tmp_path / "b.zip", "SAID = 'first'") == "first"
-    assert [path.stat().st_mtime_ns for path in kept.iterdir()] == [was]  # read from the cache, and not written again
+    assert [path.stat().st_mtime_ns for path in kept.iterdir()] == [was]  # the code is read from the cache, and the cache is not written again
     assert imported(kept, tmp_path / "c.zip", "SAID = 'other'") == "other"
     assert len(list(kept.iterdir())) == 2
 

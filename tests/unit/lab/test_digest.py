@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tests when cached images and packages are built again: after a change of code or data, but not after a change of wording."""
+"""Cached images and packages are built again after a change of code or data, but not after a change of comments or docstrings."""
 
 from __future__ import annotations
 

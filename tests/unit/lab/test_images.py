@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Images of a moving release: which release replaces one that cannot be built, and how often a build is tried."""
+"""Images of a moving release: which release replaces a release that cannot be built, and how often a build is tried."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_environment_can_replace_a_release(tried: list[str], monkeypatch: py
 
 
 def test_a_requested_release_is_not_replaced_again(tried: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise tests for the newest Docker would pass on an old one."""
+    """With a replacement, tests for the newest Docker would pass on an old Docker."""
     monkeypatch.setenv(images.REPLACE, f"{INSTEAD}={MOVES}")
     with pytest.raises(LabError, match="debootstrap failed with 1"):
         images.built(FLEET, print)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run of tests has its own lab beside the user's. It ends with the run, however the run ends."""
+"""A run of tests has its own lab, separate from the lab of the user. However the run ends, its lab is stopped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENDS: dict[str, tuple[Callable[[], None], AbstractContextManager[object]]] = {
 
 @pytest.fixture(autouse=True)
 def _handlers() -> Iterator[None]:
-    """Restore the handler of SIGINT, which background processes ignore."""
+    """Use Python's handler of SIGINT during a test, because background processes ignore SIGINT. Restore the former handlers afterwards."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     yield

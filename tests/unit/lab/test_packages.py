@@ -16,7 +16,7 @@ from tests.lab.packages import fingerprint
 
 
 def test_reading_the_key_leaves_the_home_directory_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It belongs to the user."""
+    """The home directory belongs to the user."""
     home, lab = tmp_path / "home", Lab(tmp_path / "lab")
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The picture of the demo: what it says of each GPU, and what its legend explains."""
+"""The picture of the demo has the right text for each GPU and a complete legend."""
 
 from __future__ import annotations
 

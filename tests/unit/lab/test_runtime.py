@@ -21,7 +21,7 @@ from tests.lab.toolkit.lab_toolkit import config, ctk_config, requirement, runti
 from tests.lab.toolkit.lab_toolkit.devices import Gpu, Refused, Settings, requested, resolve
 
 A = "GPU-c143e771-0000-5000-8000-000000000001"
-B = "GPU-c143e771-0000-5000-8000-000000000002"  # shares its first digits with A, as GPUs of one board do
+B = "GPU-c143e771-0000-5000-8000-000000000002"  # the first digits are the same as in A, like for GPUs of one board
 C = "GPU-0badcafe-0000-5000-8000-000000000003"
 MIG = "MIG-5c89852c-d268-5000-8000-000000000004"
 GPUS = [Gpu(0, A, 0), Gpu(1, B, 1), Gpu(2, C, 5, (MIG,))]
@@ -33,7 +33,7 @@ CONF = Path("/bundle/nvml.conf")
 
 
 def given(env: dict[str, str], settings: Settings = NOW, privileged: bool = False) -> list[int] | None:
-    """Return the indices of the GPUs that a container with this environment gets, or None if it stays unchanged."""
+    """Return the indices of the GPUs that a container with this environment gets, or None if the container is unchanged."""
     wanted = requested(env, settings, privileged)
     return None if wanted is None else [gpu.index for gpu in resolve(wanted, GPUS, settings)]
 
@@ -45,7 +45,7 @@ def given(env: dict[str, str], settings: Settings = NOW, privileged: bool = Fals
         ({KIND: A, **ALL}, NOW, [0]),
         ({KIND: f"{A},{C}", **ALL}, NOW, [0, 2]),
         ({KIND: f" {B} ,{A}"}, NOW, [0, 1]),
-        # Without a reservation the image decides, and every CUDA image requests all.
+        # Without a reservation, the image decides. Every CUDA image requests all GPUs.
         (ALL, NOW, [0, 1, 2]),
         ({}, NOW, None),
         ({"NVIDIA_VISIBLE_DEVICES": ""}, NOW, None),
@@ -56,12 +56,12 @@ def given(env: dict[str, str], settings: Settings = NOW, privileged: bool = Fals
         ({KIND: "all"}, NOW, [0, 1, 2]),
         ({KIND: "void", **ALL}, NOW, None),
         ({KIND: "", **ALL}, NOW, None),
-        # Names of variables match exactly.
+        # Names of variables must match exactly.
         ({KIND: A, **ALL}, replace(NOW, swarm_resource="DOCKER_RESOURCE_GPU"), [0, 1, 2]),
         ({KIND: A, **ALL}, replace(NOW, swarm_resource=KIND.lower()), [0, 1, 2]),
         ({KIND: A, **ALL}, replace(NOW, swarm_resource=""), [0, 1, 2]),
         ({KIND: A}, replace(NOW, swarm_resource=""), None),
-        # Several variables: all GPUs in any of them.
+        # With several variables, the container gets the GPUs of all variables.
         (
             {"DOCKER_RESOURCE_H100": A, "DOCKER_RESOURCE_T4": C, **ALL},
             replace(NOW, swarm_resource="DOCKER_RESOURCE_H100, DOCKER_RESOURCE_T4"),
@@ -70,7 +70,7 @@ def given(env: dict[str, str], settings: Settings = NOW, privileged: bool = Fals
         ({"DOCKER_RESOURCE_T4": C, **ALL}, replace(NOW, swarm_resource="DOCKER_RESOURCE_H100,DOCKER_RESOURCE_T4"), [2]),
         # A count is read as an index.
         ({"DOCKER_RESOURCE_VRAM": "1"}, replace(NOW, swarm_resource="DOCKER_RESOURCE_VRAM"), [1]),
-        # An old image without a requirement gets all GPUs if it requests none.
+        # An old image without NVIDIA_REQUIRE_CUDA gets all GPUs if it requests no GPU.
         ({"CUDA_VERSION": "9.0"}, NOW, [0, 1, 2]),
         ({"CUDA_VERSION": "12.4", "NVIDIA_REQUIRE_CUDA": "cuda>=12.4"}, NOW, None),
         # MIG devices by UUID and by position.
@@ -265,7 +265,7 @@ def test_mounts_override_variables_if_the_settings_accept_mounts(mode):
 
 
 class Program:
-    """The stand-in in a folder, as on a node. Two copies of runc print their arguments."""
+    """Installs the stand-in in a folder, like on a node. Two copies of runc print their arguments."""
 
     def __init__(self, folder: Path) -> None:
         self.config = folder / "etc/config.toml"

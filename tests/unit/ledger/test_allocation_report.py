@@ -46,7 +46,7 @@ def finding(name, card, task_id="", holder="", by="python3"):
         ),
         (finding("used-by-another", A, "", "t1", "alice (py)"), "alice (py) uses it, but it is allocated to train.1 (since 2025-11-24T16:00:00Z)"),
         (finding("not-held", FREE, "t3"), "train.3 (python3) uses it, but it is allocated to no task (since 2025-11-24T16:00:00Z)"),
-        # not advertised
+        # the node does not advertise this card
         (finding("not-held", OWN, "t3"), "train.3 (python3) uses it, but it is allocated to no task (since 2025-11-24T16:00:00Z)"),
         (finding("idle", B, "t2", by=""), "it is allocated to train.2, which has had no process there since 2025-11-24T16:00:00Z"),
         (finding("outside", FREE, by="root (Xorg)"), "root (Xorg) uses it, but it is allocated to no task (since 2025-11-24T16:00:00Z)"),
@@ -66,16 +66,16 @@ def test_a_finding_gets_its_names_from_the_manager(one, words):
 @pytest.mark.parametrize(
     "one",
     [
-        finding("used-by-another", A, "t4", "t1"),  # of another node
+        finding("used-by-another", A, "t4", "t1"),  # a task of another node
         finding("used-by-another", A, "t3", "t4"),
         finding("used-by-another", A, "gone", "t1"),
-        finding("used-by-another", A, "t3", "t3"),  # without a reservation
+        finding("used-by-another", A, "t3", "t3"),  # the holder has no reservation
         finding("used-by-another", A, "t3"),
         finding("seen-by-another", A, "", "", "container notebook"),
         finding("seen-by-another", A, "", "gone", "container notebook"),
-        finding("not-held", FOREIGN, "t3"),  # on another node
-        finding("not-held", FREE, "t5"),  # already ended
-        finding("idle", B, "t3"),  # without a reservation
+        finding("not-held", FOREIGN, "t3"),  # a card of another node
+        finding("not-held", FREE, "t5"),  # the task has already ended
+        finding("idle", B, "t3"),  # the task has no reservation
         finding("idle", FREE, "t5"),
         finding("outside", FOREIGN),
     ],

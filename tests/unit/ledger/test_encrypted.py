@@ -22,7 +22,7 @@ def on(one, name, option="encrypted", ingress=False):
 
 
 def found(engines, tasks):
-    """Return the findings of a swarm with nodes n1, n2 … of these releases. The first one leads."""
+    """Return the findings of a swarm with nodes n1, n2 … of these releases. The first node is the leader."""
     nodes = [node(f"n{number}", engine=engine, leader=number == 1) for number, engine in enumerate(engines, 1)]
     return ledger(Listed(nodes, tasks, [service()]), "gpu-swarm.")["findings"]
 

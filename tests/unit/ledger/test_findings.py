@@ -176,7 +176,7 @@ def test_a_service_that_reserves_memory_may_set_the_variable():
 
 
 def test_a_service_that_reserves_0_sees_all_gpus():
-    """Swarm omits the value from its answers if it is 0."""
+    """Swarm omits a value of 0 from its answers."""
     greedy = [task("t1", given=named(A, B), reserves={"NVIDIA-GPU": 0}), task("t2", given=discrete(0), reserves={"VRAM": 0}, slot=2)]
     other = task("t4", "n2", given=named("GPU-d"), reserves={"NVIDIA-GPU": 0}, slot=4)
     more = [task("t3", given=named("GPU-c"), reserves={"NVIDIA-GPU": 1}, slot=3), other]
@@ -201,7 +201,7 @@ def attached(one, *networks, driver="overlay", ingress=False):
         ([attached(task("t1"), "host", driver="host")], [], "20.10.24", False),
         ([attached(task("t1"), "in", ingress=True)], [], "20.10.24", False),
         ([task("t1")], [], "20.10.24", False),
-        # A global service without reservations on these networks.
+        # The second service on these networks is global and reserves nothing.
         ([attached(task("t1"), "net1"), attached(task("t2", service="s3"), "net1")], [service("s3", "net", mode="Global")], "20.10.24", False),
         ([attached(task("t1"), "net1", "net2"), attached(task("t2", service="s3"), "net1")], [service("s3", "n", mode="Global")], "20.10.24", True),
         ([attached(task("t1"), "net1"), attached(task("t2", service="s3"), "net1")], [service("s3", "web")], "20.10.24", True),
@@ -226,7 +226,7 @@ def test_a_sound_swarm_has_no_findings():
         (named(A) + named(A, B, kind="GPU"), "NVIDIA-GPU and GPU on node host-n1"),
         (named(A) + named(B, kind="GPU"), ""),
         (named(A) + discrete(15360, "VRAM-C1"), ""),
-        (discrete(2, "gpu"), ""),  # the only one
+        (discrete(2, "gpu"), ""),  # the only kind
     ],
 )
 def test_kinds_that_count_the_same_gpus_are_reported(resources, expected):

@@ -229,7 +229,7 @@ def test_tasks_that_swarm_starts_again_are_movable(options, mode, movable):
 
 @pytest.mark.parametrize("job", [True, False])
 def test_a_task_is_not_movable_after_its_service_is_gone(job):
-    """It is about to end, and swarm does not replace it."""
+    """The task is about to end, and Swarm does not replace it."""
     (found,) = tasks_of([task("t1", job=job, service="gone")])
     assert (found["movable"], found["name"]) == (False, "gone.1")
 
@@ -305,7 +305,7 @@ def test_answers_of_a_real_manager_are_read():
 
 @pytest.mark.parametrize("task_id", ["ID", "lacking"])
 def test_garbage_collection_is_restored(task_id):
-    """It is off during the reading, even if that ends early."""
+    """Garbage collection is off while the ledger is read. It is restored even if the reading ends early."""
     broken = {key: value for key, value in task("t1").items() if key != task_id}
     try:
         ledger(Listed([node()], [broken], [service()]), PREFIX)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What managers know about a node with any label prefix. The swarm records the prefix, and a node without labels reports for itself."""
+"""Reads what managers know about a node, with any label prefix. The swarm records the prefix. A node without labels reports its GPUs itself."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PREFIXES = ["gpu.", "acme.gpu.", "x-", "counter"]
 
 
 def written(prefix: str, failed: bool = False, **others: str) -> dict[str, str]:
-    """Return the labels that a manager has after a run for a node with a T4. ``others`` are labels of other users."""
+    """Return the labels of a node with a T4 after a run. ``others`` are labels of other users."""
     wanted = {**made_of([T4], "580.95.05", "13.0", failed, Options(prefix=prefix)), "cpu.microarchitecture": "zen3"}
     return owned_labels.compute(others, wanted, owned_labels.PREFIX)[0]
 
@@ -45,7 +45,7 @@ def record(labels: dict[str, str], report: Label | None = None, kind: str = "NVI
 
 
 def display_values(one: dict[str, Any]) -> tuple[str, str, str]:
-    """Return what ``status`` and the metrics show: the model from both, and the reports about the node."""
+    """Return the model from ``status``, the model from the metrics, and the report about the node from ``status``."""
     ledger = {"nodes": [one], "kinds": {}, "held_twice": [], "on_gpu_nodes": [], "swarm": {}, "pools": {}, "finished_jobs": []}
     metrics = next(sample for sample in of_nodes(ledger, 0.0) if sample.metric.name == "gpu_swarm_node_info")
     found = status(ledger)
@@ -112,7 +112,7 @@ def test_without_gpu_labels_a_run_still_records_excluded_gpus():
 
 
 def test_labels_override_the_report_of_a_node():
-    """A node's report is its own claim, while a manager wrote the label."""
+    """The report is only a claim of the node. A manager wrote the label."""
     one = record(written("acme."), Label("warning", UUID[:-1] + "5", "failed", model="NVIDIA-H100"))
     assert (node_labels.model_of(one), node_labels.is_excluded(one)) == ("Tesla-T4", False)
 

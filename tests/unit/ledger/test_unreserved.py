@@ -107,8 +107,8 @@ def test_a_node_whose_gpus_are_advertised_by_memory_has_gpus():
     [
         ({"site.count": "1", "site.healthy": "true", "gpu-swarm.labels": "site.count,site.healthy"}, 1),
         ({"gpucount": "1", "gpuhealthy": "false", "gpu-swarm.labels": "gpucount,gpuhealthy"}, 1),
-        ({"site.count": "1", "site.healthy": "true"}, 0),  # not of this collection
-        ({"rack.discount": "1", "gpu-swarm.labels": "rack.discount"}, 0),  # of another label, not of GPUs
+        ({"site.count": "1", "site.healthy": "true"}, 0),  # labels that this collection did not write
+        ({"rack.discount": "1", "gpu-swarm.labels": "rack.discount"}, 0),  # a label of this collection that is not about GPUs
         ({"gpu-swarm.labels": "site.count,site.healthy"}, 0),
     ],
 )

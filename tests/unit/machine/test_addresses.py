@@ -32,7 +32,7 @@ DOCKER0 = Interface("docker0", False, ["172.17.0.1"])
         ([LO, ETH0, Interface("eth1", True, ["fe80::2"])], []),
         ([LO, ETH0, Interface("eth1", True, ["10.1.0.5"])], ["10.0.0.5 (eth0)", "fd00::5 (eth0)", "10.1.0.5 (eth1)"]),
         ([LO, Interface("eth0", True, ["10.0.0.5", "10.0.0.6"])], ["10.0.0.5 (eth0)", "10.0.0.6 (eth0)"]),
-        # in a container there are no devices
+        # a container has only interfaces without a device
         ([LO, Interface("eth0", False, ["10.0.0.5"]), DOCKER0, Interface("br-0123456789ab", False, ["172.18.0.1"])], []),
         ([LO, Interface("eth0", False, ["10.0.0.5"]), Interface("eth1", False, ["10.1.0.5"])], ["10.0.0.5 (eth0)", "10.1.0.5 (eth1)"]),
         ([LO], []),
@@ -54,7 +54,7 @@ HERE = {"eth0": ["10.0.0.5", "fd00::5"], "eth1": ["10.1.0.5", "10.1.0.6"], "eth2
         ("eth3", "fd00::9"),
         ("10.0.0.5", "10.0.0.5"),
         ("10.0.0.5:2400", "10.0.0.5"),
-        ("203.0.113.9", "203.0.113.9"),  # behind NAT
+        ("203.0.113.9", "203.0.113.9"),  # an address in front of NAT, which no interface has
         ("fd00:0::5", "fd00::5"),
         ("[fd00::5]:2377", "fd00::5"),
     ],
@@ -71,7 +71,7 @@ def test_docker_advertises_this_address(setting, address):
         ("node-1.example.org", "no interface node-1.example.org with an address"),
         ("10.0.0", "no interface 10.0.0 with an address"),
         ("10.0.0.5/24", "no interface 10.0.0.5/24 with an address"),
-        ("[fd00::5]", "no interface [fd00::5] with an address"),  # Docker wants no brackets without a port
+        ("[fd00::5]", "no interface [fd00::5] with an address"),  # Docker accepts brackets only with a port
         ("eth1", "interface eth1 has several addresses: 10.1.0.5, 10.1.0.6"),
         ("eth2", "interface eth2 has several addresses: fd00::7, fe80::7"),
         ("0.0.0.0", "0.0.0.0 is not the address of one machine"),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Records of package managers about the toolkit's packages: which are held, and which a killed dpkg left unfinished."""
+"""Reads from package managers which packages of the toolkit are held, and which packages a killed dpkg left unfinished."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_packages_that_a_killed_dpkg_left_unfinished_are_found(tmp_path: Path, s
 
 
 def test_packages_that_a_killed_rpm_left_unfinished_are_found(tmp_path: Path) -> None:
-    """rpm does not record them, so the role leaves a mark while it works."""
+    """rpm does not record unfinished packages, so the role writes a mark file while it works."""
     write(tmp_path, UNFINISHED, "")
     assert is_half_installed(str(tmp_path))
     role = yaml.safe_load(ROLE.read_text(encoding="utf-8"))

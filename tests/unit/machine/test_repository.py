@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Uses output of apt 2.6, dnf 4.14 and 5.4, and zypper 1.14. tests/e2e/test_repository_packages.py runs the real ones."""
+"""Uses output of apt 2.6, dnf 4.14 and 5.4, and zypper 1.14. tests/e2e/test_repository_packages.py runs the real package managers."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_apt_updates_no_lists_of_the_node_s_own_repositories():
 
 @pytest.mark.parametrize(("name", "code", "complaint"), [("dnf", 0, DNF_OUTPUT), ("zypper", 106, ZYPPER_OUTPUT)])
 def test_a_skipped_repository_is_named_if_packages_are_missing(name, code, complaint):
-    """It may have the missing ones."""
+    """The skipped repository may have the missing packages."""
     skipped = (code, LISTED[name], complaint)
     refreshed = [(0, "", "")] * len(MANAGERS_OF_NODE[name].refresh_commands)
     assert set(PACKAGES) <= set(query(MANAGERS_OF_NODE[name], "/w", PACKAGES, Commands(*refreshed, skipped)))

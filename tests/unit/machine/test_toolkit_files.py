@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Files that predate NVIDIA's repository and packages are restored byte by byte. Files that someone edited stay and are named."""
+"""Files that are older than NVIDIA's repository and packages are restored byte by byte. Edited files are kept and named."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_a_working_link_stays(machine: Machine) -> None:
 
 
 def test_files_of_the_user_are_restored_byte_by_byte(machine: Machine) -> None:
-    """A file with the name of the definition, as in NVIDIA's instructions; another definition, partly disabled; and a configuration."""
+    """The user has a file with the name of the definition, another definition that is partly disabled, and a configuration."""
     machine.write(machine.definition, USERS)
     machine.path(machine.definition).chmod(0o640)
     machine.write(OTHER, b"deb x\n" + USERS)
@@ -122,7 +122,7 @@ def test_files_of_the_user_are_restored_byte_by_byte(machine: Machine) -> None:
     machine.files.record_originals([OTHER], False, os.replace)
     machine.write(OTHER, b"deb x\n")
     machine.files.record_written([OTHER], False, os.replace)
-    machine.write(machine.definition + COPY, USERS)  # the form in which Ansible keeps one
+    machine.write(machine.definition + COPY, USERS)  # Ansible stores a copy in this form
     machine.installs()
     assert machine.restored() == (True, [])
     assert machine.all() == before
@@ -160,7 +160,7 @@ def test_a_key_that_another_definition_uses_stays(machine: Machine) -> None:
 
 
 def test_files_of_a_release_without_this_record_are_removed(machine: Machine) -> None:
-    """An unknown configuration stays and is named."""
+    """An unknown configuration is kept and named."""
     machine.write(machine.definition, b"# managed" + MARK + b"\ndeb [signed-by=/k.asc] x /\ngpgkey=file:///k.asc\n")
     machine.write("/k.asc", b"KEY")
     machine.write(CONFIG, b"x")
@@ -238,7 +238,7 @@ def test_the_copy_that_rpm_makes_of_the_configuration_is_removed_too(machine: Ma
 
 
 def test_a_configuration_that_an_upgrade_rewrote_is_removed(machine: Machine) -> None:
-    """It was rewritten while our line was in it. That line is removed before the packages."""
+    """An upgrade rewrote the configuration while it contained our line. Our line is removed before the packages."""
     machine.installs()
     machine.write(CONFIG, b'swarm-resource = "DOCKER_RESOURCE_NVIDIA_GPU"\n\n[new-in-this-version]\nmode = "auto"\n')
     machine.files.record_written([CONFIG], False, os.replace)

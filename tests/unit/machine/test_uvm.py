@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The device that CUDA needs to start."""
+"""Checks the device that CUDA needs to start."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Block devices:
         (511, 511, None),
         (None, 511, "the device /dev/nvidia-uvm does not exist"),
         (None, None, "the kernel module nvidia-uvm is not loaded (/proc/devices)"),
-        (511, None, "the kernel module nvidia-uvm is not loaded (/proc/devices)"),  # the number was right when the device was created
+        (511, None, "the kernel module nvidia-uvm is not loaded (/proc/devices)"),  # the module was unloaded after the device was created
         (509, 511, "the device /dev/nvidia-uvm has major number 509, and the kernel module has 511 (/proc/devices)"),
     ],
 )

@@ -37,7 +37,7 @@ def decided(nodes, own="m1", memory=None, now=0.0, percent=20):
 
 
 def paused(node, fault=None):
-    """Return the node as this service leaves it."""
+    """Return the node after this service paused it."""
     want = {"id": node["ID"], "labels": None, "availability": "pause", "remember": True, "paused_for": fault or LOST, "now": "2026-11-20T12:00:00Z"}
     return {**node, "Spec": plan_one(node, want, PREFIX)["after"]}
 
@@ -95,7 +95,7 @@ def test_with_shrink_the_node_is_paused_until_the_next_run():
 
 def test_a_node_returned_by_hand_stays_in_service_until_another_fault():
     node = paused(reporting())
-    node["Spec"]["Availability"] = "active"  # returned by hand: the labels are still there, and a service that has just started reads them
+    node["Spec"]["Availability"] = "active"  # returned by hand: the node still has the labels, which a new service reads
     decision, memory = decided(fleet(node))
     assert decision.pause == []
     assert "returned it to service" in decision.alarms["g1"]
@@ -117,7 +117,7 @@ def test_changes_during_a_pause_are_known_when_the_node_returns():
 
 
 def test_a_fault_that_came_after_a_run_counts():
-    """The run records the fault it knows. The node was paused when this one came."""
+    """The run records the fault that it knows. The new fault was reported while the node was paused."""
     node = paused(reporting())
     node["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": LOST.replace("328", "999")}
     _decision, memory = decided(fleet(node))
@@ -137,7 +137,7 @@ def test_a_node_that_a_run_returned_may_report_the_same_fault_a_little_longer():
 
 
 def test_a_fault_that_a_run_found_is_the_one_that_the_watcher_reports():
-    """It is reported slightly longer than it exists."""
+    """The node may report the fault slightly longer than the fault exists."""
     _decision, memory = decided(fleet(paused(reporting(), f"fault {api.A} reason=lost")))
     decision, _memory = decided(fleet(reporting()), memory=memory)
     assert decision.pause == []
@@ -148,7 +148,7 @@ def test_a_fault_that_a_run_found_is_the_one_that_the_watcher_reports():
     [(1, 20, 1), (2, 20, 1), (3, 20, 2), (4, 20, 2), (10, 20, 2), (14, 20, 2), (200, 20, 40), (200, 0, 2), (3, 100, 3)],
 )
 def test_the_number_of_paused_nodes_is_limited(watched, percent, most):
-    """The limit counts nodes with GPUs: those that report, and those that advertise GPUs without a report, as under an old leader."""
+    """The limit counts nodes that report, and nodes that advertise GPUs without a report. A node does not report under an old leader."""
     others = [api.node(f"c{number}") for number in range(100)]
     assert limit([*(reporting(f"g{number}", "ok") for number in range(watched)), *others], percent) == most
     assert limit([*(api.node(f"g{number}", resources=api.named(api.A)) for number in range(watched)), *others], percent) == most
@@ -177,7 +177,7 @@ def test_only_gpus_make_a_node_count(labels, resources, counts):
 
 
 def test_a_lying_node_keeps_no_other_one_in_service():
-    """Neither does a node that is broken for long. In a fleet of two, one must work."""
+    """A node that is broken for a long time does not protect other nodes either. In a fleet of two, one node must work."""
     broken = paused(reporting("g1"))
     for healthy in (1, 3, 7):
         assert [node["ID"] for node, _fault in decided(fleet(broken, reporting("g2"), healthy=healthy))[0].pause] == ["g2"]
@@ -185,7 +185,7 @@ def test_a_lying_node_keeps_no_other_one_in_service():
 
 
 def test_nodes_that_are_down_do_not_count():
-    """Their reports are old, and they take no tasks."""
+    """Nodes that are down have old reports and take no tasks."""
     down = [reporting(f"d{number:02}", "ok", State="down") for number in range(100)]
     assert limit([*down, *(reporting(f"g{number}", "ok") for number in range(10))], 20) == 2
     gone = [paused(reporting(name, State="down")) for name in ("g1", "g2")]
@@ -193,12 +193,12 @@ def test_nodes_that_are_down_do_not_count():
 
 
 def test_200_nodes_at_once():
-    """A fifth is paused, whatever happens meanwhile. The others raise an alarm."""
+    """The service pauses a fifth of the nodes, even if it polls again before all are paused. The other nodes raise an alarm."""
     nodes = {f"g{number:03}": reporting(f"g{number:03}") for number in range(200)}
     memory = Memory()
     for now in range(3):
         decision, memory = decided([manager(leader=True), *nodes.values()], memory=memory, now=now)
-        for node, fault in decision.pause[:25]:  # the others are written too late for the next poll
+        for node, fault in decision.pause[:25]:  # the other updates arrive too late for the next poll
             nodes[node["ID"]] = paused(node, fault)
     assert sum(node["Spec"]["Availability"] == "pause" for node in nodes.values()) == 40
     assert len(decision.alarms) == 160
@@ -222,7 +222,7 @@ def test_the_oldest_fault_comes_first_and_free_places_are_used_again():
     [("m1", "m1", 0), ("m2", "m1", TURN_S), ("m3", "m1", 2 * TURN_S), ("m1", "m3", TURN_S), ("m2", "m3", 2 * TURN_S), ("m2", None, 2 * TURN_S)],
 )
 def test_managers_take_turns(own, leader, acts_after):
-    """Counts from when the deciding manager first saw the fault, by its own clock."""
+    """The turn of a manager starts when the manager first sees the fault, by its own clock."""
     nodes = [*(manager(name, leader=name == leader) for name in ("m3", "m1", "m2")), reporting()]
     _decision, memory = decided(nodes, own, now=100.0)
     if acts_after:
@@ -233,7 +233,7 @@ def test_managers_take_turns(own, leader, acts_after):
 
 
 def test_a_lying_node_harms_only_itself():
-    """It cannot name another node, use more than its own place among the pauses, or hide reports of others."""
+    """A lying node cannot name another node, use up more than one of the allowed pauses, or hide reports of other nodes."""
     liars = [reporting("g1", f"fault g2 w1 {api.A} reason=lost cards=999999999999 since=999999999999"), reporting("g2", "x" * 100000)]
     decision, _memory = decided(fleet(*liars, reporting("g3"), healthy=8))
     assert [node["ID"] for node, _fault in decision.pause] == ["g1", "g3"]

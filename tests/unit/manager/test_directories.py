@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The service starts anew for a directory that comes after its start, and only once."""
+"""The service restarts once if a directory was created after the start of the service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.directori
 
 @pytest.mark.parametrize("there", [True, False])
 def test_one_that_was_created_after_the_start_is_read_only_until_the_next_start(tmp_path, capsys, there):
-    """Also one that was there, and was removed and created again."""
+    """The same happens to a directory that was removed and created again."""
     read_only, starts = set(), []
     path = tmp_path / "metrics"
     if there:
@@ -28,7 +28,7 @@ def test_one_that_was_created_after_the_start_is_read_only_until_the_next_start(
     read_only.add(str(path))
     assert round_of(directories) == 1
     assert f"{path} was created after this service had started" in capsys.readouterr().out
-    read_only.clear()  # after the start
+    read_only.clear()  # the directory is writable after the restart
     assert round_of(Directories([str(path)], lambda: starts.append(1), lambda one: one in read_only)) == 1
 
 

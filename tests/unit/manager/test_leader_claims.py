@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a restarted leader counts wrong is recorded once, and again by the next leader."""
+"""A restarted leader may allocate GPUs of running tasks again. Each leader records these GPUs once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HAS_B = task("t1", "n1", given=named(B))
         ([task("t1", "n1", given=named(A, C))], {"t1": [C]}),
         ([task("t1", "n1", given=named(B), state="failed")], {}),
         ([task("t1", None, given=named(B), state="pending")], {}),
-        ([task("t1", "n2", given=named(B))], {}),  # of another node
+        ([task("t1", "n2", given=named(B))], {}),  # a task of another node
         ([task("t1", "n1", given=named("GPU-gone"))], {}),  # the node no longer has it, so nobody gets it
         ([task("t1", "n1", given=[{"DiscreteResourceSpec": {"Kind": "VRAM", "Value": 5}}])], {}),
     ],
@@ -102,7 +102,7 @@ def test_a_leader_notes_what_it_counts_wrong_once(unit):
 
 
 def test_later_allocations_are_counted_correctly(unit):
-    """A task that predates the leader, and not one that this leader gave its GPU."""
+    """The leader counts only tasks wrong that are older than the leader. It counts its own allocations correctly."""
     swarm = Swarm(tasks=[])
     unit.poll(swarm)
     swarm.listed = [HAS_B]

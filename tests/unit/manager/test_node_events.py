@@ -49,7 +49,7 @@ def test_many_events_ring_once_and_never_wait_for_a_listener():
 
 @pytest.mark.parametrize("opens", [True, False])
 def test_a_stream_that_ends_is_opened_again_with_growing_pauses(opens):
-    """A stream that was open is opened again soon."""
+    """If a stream was open, the service opens it again soon."""
     waited: list[float] = []
 
     def stream():

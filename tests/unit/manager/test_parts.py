@@ -49,7 +49,7 @@ class Killed(BaseException):
 class Machine:
     def __init__(self, root):
         self.root, self.state, self.commands, self.rc, self.shows = root, root / "state", [], 0, {}
-        self.process = None  # the settings of the one that runs
+        self.process = None  # the settings of the running process
         self.killed_at = None
         (root / "etc/systemd/system").mkdir(parents=True)
 
@@ -66,7 +66,7 @@ class Machine:
         return self.rc, "", "it has no reason.\n"
 
     def _end(self):
-        """It writes its metrics until the end."""
+        """Write metrics once more, because the process writes them until its end."""
         folder = (self.process or {}).get(PAUSE, {}).get("metrics_directory")
         if folder and os.path.isdir(folder):
             Path(folder, "gpu-swarm.prom").write_text('gpu_swarm_info{swarm="c1",source="reactor"} 1\n')
@@ -116,10 +116,10 @@ def test_the_metrics_file_is_removed_with_the_service_and_with_its_directory(mac
     assert f'ReadWritePaths="-{link}"\n' in text
     assert link.resolve() == old
     machine.part(metrics_directory=str(new)).install()
-    assert (unit.read_text(), unit.stat(), link.resolve()) == (text, written, new)  # systemd need not read it again
+    assert (unit.read_text(), unit.stat(), link.resolve()) == (text, written, new)  # the unit is unchanged, so systemd need not read it again
     assert [path.name for path in old.iterdir()] == ["other.prom"]
     assert (new / "gpu-swarm.prom").exists()
-    machine.part().remove()  # it knows its settings
+    machine.part().remove()  # the part finds its former settings
     assert [path.name for path in new.iterdir()] == ["other.prom"]
 
 
@@ -154,7 +154,7 @@ def test_the_service_is_current_while_it_runs_with_these_settings(machine):
     start = machine.state / "manager/current"
     here = [sys.executable, "-c", "input(input)", str(start)]
     with subprocess.Popen(here, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        process.stdout.read(1)  # it has started
+        process.stdout.read(1)  # the process has started
         machine.running(process.pid)
         assert part.is_current()
         assert not machine.part(limit=50).is_current()
@@ -188,7 +188,7 @@ def test_a_service_that_does_not_stop_is_an_error_and_stays(machine, state):
 
 @pytest.mark.parametrize("state", ["inactive", "failed", ""])
 def test_an_unknown_or_ended_service_is_removed(machine, state):
-    """As after a run that was killed during the removal."""
+    """A run that was killed during the removal leaves the service in this state."""
     before = machine.files()
     machine.part().install()
     machine.rc, machine.shows["ActiveState"] = 5, state
@@ -241,7 +241,7 @@ def test_replaced_services_are_stopped_and_removed_before_it_starts(machine):
 
 
 def test_the_service_may_write_to_a_directory_of_another_user(machine):
-    """As of node_exporter's."""
+    """For example, the directory may belong to the user of node_exporter."""
     machine.part().install()
     assert "\nCapabilityBoundingSet=CAP_DAC_OVERRIDE\n" in (machine.root / "etc/systemd/system" / UNIT).read_text()
 
@@ -289,7 +289,7 @@ def test_a_socket_that_the_service_cannot_see_is_refused_and_nothing_is_changed(
 @pytest.mark.parametrize(("name", "setting"), [(PAUSE, "swarm_member_metrics_directory"), (JOBS, "gpu_job_log_directory")])
 @pytest.mark.parametrize("folder", ["", "state", "link", "state/manager", "state/manager/logs"])
 def test_a_directory_around_or_in_that_of_the_service_is_refused_and_nothing_is_changed(machine, name, setting, folder):
-    """systemd drops the link to the other directory if the directory of that link is writable. And the service's own directory is removed with it."""
+    """If the directory of the service were writable, systemd would drop the link in it. The directory is also removed with the service."""
     (machine.root / "link").symlink_to("state")
     path = machine.root / folder
     part = machine.part(name, **{DIRECTORIES[name]: str(path)})
@@ -311,7 +311,7 @@ def test_the_other_part_keeps_its_socket_when_one_is_removed(machine):
 @pytest.mark.parametrize("killed_at", range(1, 5))
 @pytest.mark.parametrize("part", [PAUSE, JOBS])
 def test_a_run_finishes_the_removal_that_a_killed_one_began(tmp_path, killed_at, part):
-    """As the run sees it: for the part that pauses, by what an assessment reads."""
+    """Uses what the run sees. For the part that pauses nodes, this is the result of an assessment."""
     machine, folder = Machine(tmp_path / "machine"), tmp_path / "metrics"
     folder.mkdir()
     machine.part(JOBS).install()

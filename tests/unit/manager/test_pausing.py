@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The process that pauses nodes: what it writes, and what happens when something fails on the way."""
+"""Tests the process that pauses nodes: what it writes, and what it does after an error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAUSED_FOR = "gpu-swarm.paused-for"
 
 
 class Swarm:
-    """A manager with versioned nodes. ``before_write`` is another change between reading and writing."""
+    """A manager with versioned nodes. ``before_write`` can change a node between reading and writing."""
 
     node_id = "m1"
 
@@ -87,7 +87,7 @@ def test_a_node_is_written_once(start):
 
 
 def test_with_events_it_polls_seldom_and_again_at_its_turn(start, monkeypatch):
-    """By then the leader has acted, or this manager acts."""
+    """A manager that does not lead polls again at its turn. If the leader has not acted by then, this manager acts."""
     swarm = Swarm(faulty())
     one = start(swarm)
     one.bell.listens = True
@@ -110,7 +110,7 @@ def test_polls_have_pauses_between_them(took_s, rest_s):
 
 @pytest.mark.parametrize("availability", ["pause", "drain"])
 def test_an_operator_who_is_faster_wins(start, availability):
-    """Someone writes between reading and writing: the update is refused, and the node is checked again."""
+    """If someone changes the node between our read and our write, the manager refuses the update. The service then checks the node again."""
     swarm = Swarm(faulty())
     swarm.before_write = lambda node_id: swarm.operator(node_id, availability)
     one = start(swarm)
@@ -138,7 +138,7 @@ def test_a_change_by_someone_else_stays(start):
 
 @pytest.mark.parametrize("where", ["read", "write"])
 def test_a_manager_that_does_not_answer_is_waited_for(start, capsys, where):
-    """Like one without a leader. It is reported once."""
+    """A manager without a leader is treated in the same way. The error is logged once."""
     swarm, problem = Swarm(faulty()), SwarmError("The swarm on m1 has no quorum")
     one = start(swarm)
     if where == "read":
@@ -156,7 +156,7 @@ def test_a_manager_that_does_not_answer_is_waited_for(start, capsys, where):
 
 
 def test_a_manager_that_has_joined_another_swarm_is_known_by_its_id_there(tmp_path, monkeypatch):
-    """It leaves and joins within one wait, so no read fails meanwhile. It leads there, so it pauses nodes at once."""
+    """The manager leaves and joins between two polls, so no read fails. It leads the new swarm, so it pauses nodes at once."""
     monkeypatch.setattr(pausing, "STATUS", str(tmp_path / "status.json"))
     swarm = Swarm(faulty("g0", "ok"))
     one = rounds.Rounds("/none", pausing.Pausing(20), lambda: None, connect=lambda params: copy.copy(swarm))
@@ -194,7 +194,7 @@ def test_after_a_restart_it_knows_the_nodes_that_a_run_returned(start):
 
 
 def test_two_services_pause_each_node_once(start):
-    """A former leader and the new one both read before either writes."""
+    """A former leader and a new leader both read the nodes before either of them writes."""
     swarm = Swarm(*(faulty(f"g{number}") for number in range(5)), *(faulty(f"w{number}", "ok") for number in range(20)))
     one, other = start(swarm), start(swarm)
 
@@ -221,7 +221,7 @@ def test_beyond_the_limit_each_fault_raises_only_one_alarm(start, capsys):
 
 @pytest.mark.parametrize("limit", [20, 1])
 def test_a_host_name_cannot_forge_a_log_line(start, capsys, limit):
-    """When it is paused, in an alarm, and if the pause fails."""
+    """The log has the host name when the node is paused, in an alarm, and if the pause fails."""
     nodes = [faulty(f"g{number}") for number in range(4)]
     for node in nodes:
         node["Description"]["Hostname"] = "h\nALARM: node m1 (m1) is paused\r\x1b[2K"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The hourly removal of finished jobs: when, by which manager, and what is logged."""
+"""Tests the hourly removal of finished jobs: when it runs, on which manager, and what it logs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_leader_removes_jobs_at_the_start_and_hourly_in_the_background(tmp_p
         it(None, [], True)
     may_end.set()
     threads.get(timeout=20).join(20)
-    assert threads.empty()  # not on a manager that does not lead, and not a second removal beside the first
+    assert threads.empty()  # a manager that does not lead starts no removal, and no second removal starts during the first
     for now[0] in (2001.0, EVERY_S - 1):
         it(None, [], True)
     assert threads.empty()

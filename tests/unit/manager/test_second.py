@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The second process of the service is restarted whatever happens to it, and the first one continues."""
+"""The second process of the service is restarted whenever it ends. The first process continues."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_second_process_is_always_started_again(tmp_path, capsys):
     def pause(_seconds):
         if len(starts.read_text().splitlines()) == 3:
             third.set()
-            threading.Event().wait()  # forever, in a thread that ends with this process
+            threading.Event().wait()  # wait forever, in a thread that ends with this process
 
     script = f"import os, signal; open({str(starts)!r}, 'a').write('one\\n'); os.kill(os.getpid(), signal.SIGKILL)"
     Second([sys.executable, "-I", "-S", "-c", script], pause).start()

@@ -76,7 +76,7 @@ def test_the_leader_writes_the_file_at_once(keeper, manager, tmp_path, logged):
     [
         (0.2, nodes(), EVERY_S - 1, False),
         (0.2, nodes(), EVERY_S, True),
-        (2.0, nodes(), EVERY_S, False),  # at most a hundredth of the time
+        (2.0, nodes(), EVERY_S, False),  # reading may take at most a hundredth of the time
         (2.0, nodes(), 200, True),
         (0.1, nodes("pause"), AT_LEAST_S - 1, False),
         (0.1, nodes("pause"), AT_LEAST_S, True),
@@ -87,7 +87,7 @@ def test_the_leader_writes_the_file_at_once(keeper, manager, tmp_path, logged):
         (1.0, nodes("pause"), 99, False),  # a flapping node does not cause more reads
         (1.0, nodes("pause"), 100, True),
         (20.0, nodes("pause"), 599, False),
-        (20.0, nodes("pause"), 600, True),  # otherwise the file would be too old to count
+        (20.0, nodes("pause"), 600, True),  # without this reading, the file would be too old
         (20.0, nodes(), 599, False),
         (20.0, nodes(), 600, True),
     ],
@@ -101,7 +101,7 @@ def test_how_often_the_tasks_are_read(keeper, manager, takes, look, after, again
 
 
 def test_of_many_pending_services_only_those_in_the_file_are_explained(keeper, manager, tmp_path, monkeypatch):
-    # Each is compared with every node, in the thread that pauses nodes.
+    # The thread that pauses nodes compares each explained service with every node.
     explained = []
     real = explain.explain
     monkeypatch.setattr(explain, "explain", lambda service, *more: explained.append(service["Spec"]["Name"]) or real(service, *more))

@@ -32,7 +32,7 @@ def file_of(nodes=(), tasks=(), services=(), lease=None, last_run=None, isolatio
 
 
 def read(*args, **options):
-    """Return the values as Prometheus reads them, by metric and labels without those of the node."""
+    """Return the values that Prometheus reads, by metric and labels. The labels of the node are omitted."""
     families = text_string_to_metric_families(file_of(*args, **options))
     samples = [sample for family in families for sample in family.samples]
     values = {(one.name.partition("gpu_swarm_")[2], *_labels(one.labels)): one.value for one in samples}
@@ -167,7 +167,7 @@ def test_a_card_that_is_unfit_for_work():
 
 
 def test_a_card_excluded_without_consent_has_its_location():
-    """Once, although the watcher reports it too. A node may have several cards of which only the number is known."""
+    """The card is shown once, although the watcher reports it too. For several cards of a node, only their number may be known."""
     place = "pci=00000000:C1:00.0 slot=12 serial=1322"
     left = {LEFT_OUT: f"fault {A} reason=lost {place}; fault {B} reason=failed; fault reason=lost gpu=5; fault reason=lost gpu=6"}
     values = read([reports(node(labels=left), f"fault {B} reason=reset serial=1323")])
@@ -184,7 +184,7 @@ def test_a_card_excluded_without_consent_has_its_location():
     [
         ({"labels": {FOR: f"fault {A} reason=lost since=100"}}, False),  # a run returned it and found no fault
         ({"labels": {FOR: f"fault {A} reason=lost"}}, False),
-        ({"labels": {FOR: f"fault {A} reason=lost since=99"}}, True),  # it is lost again
+        ({"labels": {FOR: f"fault {A} reason=lost since=99"}}, True),  # the card is lost again
         ({"labels": {FOR: "fault reason=hang since=100"}}, True),
         ({"labels": {FOR: f"fault {A} reason=lost since=100"}, "availability": "pause"}, True),
         ({"labels": {FOR: f"fault {A} reason=lost since=100", "gpu-swarm.former-availability": "active/pause"}}, True),  # returned by hand
@@ -235,7 +235,7 @@ def test_a_gpu_that_no_task_has_is_free():
     # A card of which one slot is allocated is not free.
     assert free_in(read([node(resources=named(*slots))], [task("t1", given=named(slots[0]))], [service()])) == [("gpu_free", B, GPU)]
     assert free_in(read([node(resources=named(f"{A}+{B}"))])) == [("gpu_free", card, GPU) for card in (A, B)]
-    # What is no GPU, and what a node has by amount, has no cards.
+    # Resources that are not GPUs have no cards. Resources with an amount have no cards either.
     assert free_in(read([node(resources=named("disk1", kind="SSD") + discrete(8000, kind="VRAM"))])) == []
 
 
@@ -262,7 +262,7 @@ def test_some_services_are_named_and_all_others_are_one():
     values = read([], tasks, [service(f"s{one}", f"job-{one}") for one in range(number)])
     shown = {key[1]: value for key, value in values.items() if key[0] == "pending_tasks"}
     assert len(shown) == service_metrics.MOST_SERVICES + 1
-    assert shown[bounds.OTHERS] == 10  # the youngest
+    assert shown[bounds.OTHERS] == 10  # the ten newest services
     assert {"job-0", "job-49"} <= set(shown)
     assert values["pending_since_timestamp_seconds", bounds.OTHERS] == NOW - 10 * 60
     assert not [key for key in values if key[0] == "pending_reserved" and bounds.OTHERS in key]

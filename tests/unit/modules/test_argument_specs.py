@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Options are documented as they are checked. This covers what ``ansible-test sanity`` does not compare.
+"""The documentation of options matches their checks. ``ansible-test sanity`` compares only modules with their own argument spec.
 
-``ansible-test`` covers modules with an argument spec of their own. It covers neither modules that are an action on the controller, nor roles, whose
-options repeat their defaults and the options of modules.
+These tests compare modules that are an action on the controller. They also compare roles: options of a role repeat its defaults and the options of
+modules.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.steps imp
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
 MODULES = {path.stem: path.read_text() for path in (ROOT / "plugins/modules").glob("*.py")}
-# These actions pass the options that they do not know to another module. The named option selects that module.
+# These actions pass unknown options to another module. The named option selects the other module.
 WAITING = {
     "await_node": (await_node, "event", await_node.EVENTS),
     "call_manager": (call_manager, "module", managers.MODULES),
@@ -100,7 +100,7 @@ def test_a_default_of_a_role_is_the_documented_one(role):
     defaults = yaml.safe_load((ROOT / "roles" / role / "defaults/main.yml").read_text())
     for entry in entry_points(role).values():
         options = entry.get("options", {})
-        templated = {name for name, value in defaults.items() if "{{" in str(value)}  # described in words
+        templated = {name for name, value in defaults.items() if "{{" in str(value)}  # the documentation describes these defaults
         assert {name: option["default"] for name, option in options.items() if "default" in option} == {
             name: value for name, value in defaults.items() if name in options and name not in templated
         }
@@ -116,7 +116,7 @@ def test_an_option_is_the_same_at_every_entry_point(role):
 
 
 def test_the_options_that_the_role_passes_to_gpu_node_are_those_of_the_module():
-    """The module alone checks the rules of ``advertise``. An empty string in the role means that the option is not set."""
+    """Only the module checks the rules of ``advertise``. An empty string in the role means that the option is not set."""
     role, module = types_of(entry_points("gpu_node")["main"]["options"]), types_of(documented("gpu_node"))
     handed = {f"gpu_node_{name}": option for name, option in module.items() if f"gpu_node_{name}" in role}
     assert len(handed) > 10

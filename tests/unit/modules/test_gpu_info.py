@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs the module as a separate process with its arguments as JSON, like the wrapper on a node."""
+"""Runs the module as a separate process with arguments in JSON, like Ansible's wrapper on a node."""
 
 from __future__ import annotations
 

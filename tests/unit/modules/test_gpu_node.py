@@ -23,7 +23,7 @@ from node_lab import CONFIG_TOML, DAEMON_JSON
 from ansible_collections.fleet.gpu_swarm.plugins.modules import gpu_node
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import form_error
 
-# Other users cannot read a checkout in /root, so a refused call imports beforehand what a run imports later.
+# Other users cannot read a checkout in /root. So the call imports all modules before it changes to another user.
 AS_NOBODY = """
 import contextlib, io, os, pynvml, tomli
 with contextlib.suppress(ImportError):
@@ -177,7 +177,7 @@ def test_a_faulty_gpu_is_excluded_and_named(node):
 
 
 def test_a_lost_card_is_named_from_the_record_of_the_node(node):
-    """NVML reports nothing about a card that fell off the bus, not even its UUID. An earlier release has no record of its cards."""
+    """NVML reports nothing about a card that fell off the bus, not even its UUID. Earlier releases wrote no record of cards."""
     gpus = node.run(fleet="h100x8")["gpus"]
     lost = next(one["index"] for one in node.run(check=True, fleet="h100x8-one-lost")["left_out"])
     of_card = gpus[lost]
@@ -203,7 +203,7 @@ BAD = [{"mig": [[1]]}, {"mig": 5}, {"mig": "MIG-1"}, {"pci_bus_id": {}}, {"name"
     ids=lambda record: record[:60],
 )
 def test_an_unreadable_record_of_cards_is_ignored(node, record):
-    """It only describes cards, and decides nothing."""
+    """The record only describes cards. No decision depends on it."""
     after = node.run(), node.files()
     (node.state / "cards.json").write_text(record)
     assert node.run()["changed"] is False
@@ -331,7 +331,7 @@ def kind(name):
     return {"advertise": [{"as": "gpu", "kind": name}]}
 
 
-# what is wrong -> (files, options, words of the message in order; {d} and {r} are the files)
+# the error -> (files, options, words of the message in order; {d} and {r} are the files)
 BAD = {
     "daemon.json that is no JSON": ({"daemon": b"{a: 1}"}, {}, ["{d}: it is not JSON", "line 1", "Fix the file, and run this again."]),
     "a JSON list": ({"daemon": b"[1]"}, {}, ["{d}: it contains a list, but dockerd expects an object", "Fix the file"]),
@@ -380,7 +380,7 @@ def test_bad_input_is_one_clear_error_and_changes_nothing(node, files, options, 
     before = node.files()
     answer = node.run(check=check, **options)
     assert node.files() == before
-    if check and files.get("runtime", b"") is None:  # information in an assessment, an error in a change
+    if check and files.get("runtime", b"") is None:  # an assessment reports this as information, a change as an error
         assert "toolkit" in answer["missing"]
         return
     assert answer["failed"] is True
@@ -390,7 +390,7 @@ def test_bad_input_is_one_clear_error_and_changes_nothing(node, files, options, 
         assert word in answer["msg"][here:], answer["msg"]
         here = answer["msg"].index(word, here) + 1
     assert "Traceback" not in answer["msg"]
-    # Whatever is wrong here, others must know whether this node is in a swarm.
+    # Even after an error, the run must know whether this node is in a swarm.
     assert (answer["engine"], answer["swarm"]["state"], answer["containers"]) == (None, "inactive", [])
 
 
@@ -399,7 +399,7 @@ def test_no_binding_is_reported_so_that_the_action_plugin_can_send_it(node):
     answer = node.run(WITHOUT_BINDING)
     assert (answer["failed"], answer["missing"]) == (True, ["nvml_binding"])
     assert "nvidia-ml-py" in answer["msg"]
-    assert "engine" not in answer  # the file is read when this runs again with the binding
+    assert "engine" not in answer  # the engine is read when the module runs again with the binding
     assert node.files() == before
 
 
@@ -439,7 +439,7 @@ node.SBIN = %r
 
 
 def test_a_hung_toolkit_is_an_error_of_its_host(node, tmp_path_factory):
-    """Its programs query the driver, which may hang forever."""
+    """The programs of the toolkit query the driver, and the driver may hang forever."""
     program = tmp_path_factory.mktemp("bin") / "nvidia-ctk"
     program.write_text("#!/bin/sh\nexec sleep 600\n")
     program.chmod(0o755)
@@ -502,7 +502,7 @@ def test_a_message_does_not_quote_a_password(node, content):
 
 @pytest.mark.parametrize("check", [True, False])
 def test_a_kind_with_the_name_of_a_secret_is_returned_unchanged(node, check):
-    """It is compared with the swarm's list of the node. Another text would always differ."""
+    """The kind is compared with the swarm's list of the node. A masked text would always differ."""
     answer = node.run(check=check, extra_resources=["MATLAB-TOKEN=4", "VAULT-SECRET=a"])
     assert {"MATLAB-TOKEN=4", "VAULT-SECRET=a"} < set(answer["resources"])
 

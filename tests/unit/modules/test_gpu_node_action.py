@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Only the first manager's assessment carries the ledger."""
+"""Only the assessment of the first manager contains the ledger."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MANAGER = {"state": "active", "node_id": "n1", "control_available": True, "error
 
 
 def run(monkeypatch, host="m1", args=None, ledger=None, reads=True, settings=None, execute=None, verbosity=None, shown=(), own=(), **answer):
-    """Return the result, and the arguments of each module that ran.
+    """Return the result, and the name and arguments of each module that ran.
 
-    With a verbosity it runs as before a plan. ``shown`` replaces parts of an answer, ``own`` are variables.
+    With ``verbosity``, the action runs like before a plan. ``shown`` replaces parts of an answer, ``own`` are variables.
     """
     calls = []
 
@@ -85,7 +85,7 @@ def test_elsewhere_no_ledger_is_read(monkeypatch, other):
     ],
 )
 def test_an_assessment_of_another_host_has_no_ledger(monkeypatch, other):
-    """Whatever it answered."""
+    """The answer of the other host does not matter."""
     result, _calls = run(monkeypatch, **other)
     assert "ledger" not in result
 
@@ -127,7 +127,7 @@ def test_a_manager_without_a_swarm_gets_the_binding_at_once(monkeypatch, ledger,
     ],
 )
 def test_only_a_check_run_reports_an_assessment_as_a_change(monkeypatch, own, changed):
-    """A user's own playbook in check mode reports it too."""
+    """A user's own playbook in check mode reports the change too."""
     shown = {"changed": True, "diff": [{"before": "a", "after": "b"}]}
     result, _calls = run(monkeypatch, reads=False, own=own, shown=shown)
     assert (result["changed"], bool(result["diff"])) == (changed, changed)
@@ -145,7 +145,7 @@ def test_only_a_check_run_reports_an_assessment_as_a_change(monkeypatch, own, ch
     ],
 )
 def test_the_inventory_decides_whether_a_node_is_dedicated(monkeypatch, args, label):
-    """Never the node's answer. It does not matter whether it has GPUs now, because a label that returns evicts tasks."""
+    """The answer of the node decides nothing. The label stays if the node has no GPUs now, because a label that returns evicts tasks."""
     prefix = args.get("label_prefix", "gpu.")
     assert run(monkeypatch, args=args, reads=False, labels={prefix + "dedicated": "true"})[0]["labels"] == label
     assert run(monkeypatch, args=args, reads=False, labels={})[0]["labels"] == label
@@ -156,7 +156,7 @@ def test_a_dedicated_node_without_a_prefix_is_refused_before_it_is_touched(monke
     with pytest.raises(AnsibleActionFail, match=r"gpu_swarm_dedicated.*gpu_node_label_prefix\), which is empty.* Nothing was changed"):
         run(monkeypatch, args={"dedicated": True, "label_prefix": ""}, execute=lambda *_args, **_named: calls.append(1))
     assert calls == []
-    for args in ({"advertise": []}, {"state": "absent"}):  # for a host without GPUs, or one that is deprovisioned
+    for args in ({"advertise": []}, {"state": "absent"}):  # for a host without GPUs, or a host that is deprovisioned
         assert run(monkeypatch, args={"dedicated": True, "label_prefix": "", **args}, reads=False)[0]["labels"] is not None
 
 
@@ -172,7 +172,7 @@ def test_a_dedicated_node_without_a_prefix_is_refused_before_it_is_touched(monke
     ],
 )
 def test_the_purpose_of_a_node_is_a_label_from_the_inventory(monkeypatch, args, label):
-    """Never from the node's answer."""
+    """The answer of the node does not decide."""
     result, _calls = run(monkeypatch, args=args, reads=False, labels={"gpu.count": "2", "fleet.gpu-swarm.on-loss": "report"})
     assert result["labels"] == {"gpu.count": "2", **({"fleet.gpu-swarm.on-loss": label} if label else {})}
 

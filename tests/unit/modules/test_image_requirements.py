@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The answer of a node about its images and its toolkit."""
+"""Tests the answer of a node about its images and its toolkit."""
 
 from __future__ import annotations
 

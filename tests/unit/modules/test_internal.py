@@ -14,7 +14,7 @@ import yaml
 from documentation import PLUGINS
 
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
-# Except modules that users compute with.
+# All filters except the filter that users may call.
 FILTERS = sorted(f"filter.{path.stem}" for path in (ROOT / "plugins/filter").glob("*.py") if path.stem != "memory_fraction")
 MODULES = [
     "modules.await_node",

@@ -182,7 +182,7 @@ HOPS = {
     "https://b/key": "/other",
     "https://b/other": b"the key",
     "https://c/key": "http://d/key",
-    "http://d/key": "https://b/other",  # anyone on the way could have named another one
+    "http://d/key": "https://b/other",  # an attacker between the hosts could have sent another address
     "https://e/key": "https://e/key",
 }
 

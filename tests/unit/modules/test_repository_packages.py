@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs the module as a separate process until a package manager would start. tests/e2e/test_repository_packages.py runs real ones."""
+"""Runs the module as a separate process. No package manager starts here: tests/e2e/test_repository_packages.py runs real package managers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import module_process
 import pytest
 from openpgp_keys import ARMORED, EVIL, NVIDIA, armor
 
-MANAGERS = {"apt": "apt-get", "dnf": "dnf", "zypper": "rpm"}  # and the first command
+MANAGERS = {"apt": "apt-get", "dnf": "dnf", "zypper": "rpm"}  # package manager -> its first command
 ADDRESS = "https://svc:S3cret@mirror.example.com/nvidia"
 
 

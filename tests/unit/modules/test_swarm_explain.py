@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""swarm_explain with a directory writes the metrics of the whole swarm, whichever services it explains."""
+"""With a directory, swarm_explain writes the metrics of the whole swarm, even if it explains only some services."""
 
 from __future__ import annotations
 

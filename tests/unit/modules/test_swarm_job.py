@@ -32,7 +32,7 @@ def states(result):
 
 
 def ends(manager, state, number=0, error="", code=1):
-    """Return the newest task of a service with this end."""
+    """End the newest task of a service with this state."""
     service_id = f"new{number}"
     tries = manager.service_as_it_is(service_id)["Spec"]["TaskTemplate"]["ForceUpdate"]
     one = task(f"t{number}{tries}", service=service_id, state=state, error=error, since=manager.time, restart="none")
@@ -87,7 +87,7 @@ def test_a_job_refused_by_a_guard_is_submitted_again_without_using_a_retry(run):
     result = run(manager)
     assert (result["changed"], states(result)) == (True, ["queued"])
     ends(manager, "failed", error=refused)
-    waits = run(manager)  # one second must pass
+    waits = run(manager)  # the next try starts after one second
     assert (waits["changed"], states(waits), len(waits["waiting"]), waits["not_ready"]) == (False, ["refused"], 1, [])
     manager.time = "2026-11-21T02:10:02Z"
     assert states(run(manager)) == ["queued"]
@@ -116,7 +116,7 @@ def test_a_job_avoids_a_node_that_refused_it_if_there_is_room_elsewhere(run, els
     manager.add_task({**waiting, "CreatedAt": manager.time})
     run(manager, constraints=["node.role!=x"])
     assert bool(constraints()[1]) == elsewhere
-    # Other jobs were faster there: it has waited for half a minute.
+    # Other jobs got the other node first, and this job has waited for half a minute.
     manager.time = "2026-11-21T02:10:40Z"
     assert states(run(manager, constraints=["node.role!=x"])) == ["queued"]
     assert constraints() == (["node.role!=x"], None)
@@ -159,7 +159,7 @@ def test_a_simultaneous_submission_of_the_same_job_is_no_failure(run):
 
 
 def test_a_job_that_is_being_removed_does_not_run_again_before_it_is_removed(run):
-    """Or before its remover has been killed."""
+    """If the removing process was killed, the job may run again."""
     manager = VersionedServices(nodes=FLEET)
     run(manager)
     ends(manager, "complete", code=0)
@@ -239,7 +239,7 @@ def test_a_job_that_is_changed_at_the_same_moment_runs_at_most_once_more(run, wh
     result = run(manager, again="always")
     assert (result["changed"], len(result["waiting"])) == (what == "is changed", 1)
     if what == "is removed":
-        assert states(run(manager)) == ["queued"]  # it is submitted again
+        assert states(run(manager)) == ["queued"]  # the job is submitted again
     else:
         assert manager.service_as_it_is("new0")["Spec"]["TaskTemplate"]["ForceUpdate"] == 1
 
@@ -272,7 +272,7 @@ def test_resources_of_removed_jobs_are_reported_until_they_are_free(run):
     ending = [{"hostname": "host-n1", "kind": "NVIDIA-GPU", "amount": 1, "state": "ready"}]
     assert run(manager, check_mode=True, state="absent")["ending"] == run(manager)["ending"] == []
     assert run(manager, state="absent")["ending"] == run(manager, state="absent")["ending"] == ending
-    assert run(manager, check_mode=True, state="absent")["ending"] == ending  # a run waits like this without a second removal
+    assert run(manager, check_mode=True, state="absent")["ending"] == ending  # a waiting run does this, so that nothing is removed twice
 
 
 X_GPU = {"model": "*a100*"}

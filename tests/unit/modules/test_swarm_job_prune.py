@@ -66,7 +66,7 @@ def test_a_finished_job_is_removed(one, tasks, check_mode, run):
     manager = VersionedServices([one, job("s2", "other")], [*tasks, ended("t9", "running", service="s2")])
     assert run(manager, check_mode=check_mode) == {"changed": True, "removed": ["sweep"], "kept": []}
     assert manager.removed == ([] if check_mode else ["s1"])
-    assert manager.updated == []  # which would run the job again
+    assert manager.updated == []  # an update would run the job again
 
 
 @pytest.mark.parametrize(("one", "tasks", "reason"), NOT_DONE.values(), ids=NOT_DONE)
@@ -166,7 +166,7 @@ CALLS = ["service", "tasks_of", "update_service", "tasks_of again", "service aga
 @pytest.mark.parametrize("when", CALLS)
 @pytest.mark.parametrize("begun", [True, False], ids=["its task is there", "its task is not there yet"])
 def test_a_job_that_runs_again_meanwhile_stays(run, when, begun):
-    """Before each of the calls, up to the last read."""
+    """The job runs again before each of the calls, up to the last read."""
     manager, calls = VersionedServices([once()], [ran()]), []
 
     def meanwhile(call, service_id):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A failed join, played by Ansible: its message, and that its token appears nowhere, not even in the failed task."""
+"""Runs a failed join with Ansible. Checks the message, and that the token appears nowhere, not even in the failed task."""
 
 from __future__ import annotations
 
