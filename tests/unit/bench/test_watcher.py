@@ -62,7 +62,7 @@ def test_the_benchmark_waits_until_two_readings_agree(
     assert clock.now == settled
 
 
-@pytest.mark.parametrize("moments", [[], list(every(2, 0))], ids=["it reads nothing", "no two readings agree"])
+@pytest.mark.parametrize("moments", [[], list(every(2, 0))], ids=["no readings", "no two readings agree"])
 def test_a_watcher_that_does_not_settle_is_not_measured(monkeypatch: pytest.MonkeyPatch, clock: SimpleNamespace, moments: list[float]) -> None:
     reads(monkeypatch, clock, moments)
     with pytest.raises(BenchError, match=r"bench-1 has not settled within 60 s"):

@@ -128,7 +128,7 @@ def test_a_new_file(nothing):
             '\n "default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}\n}\n',
             '{\n "node-generic-resources": [\n  "SSD=1",\n  "NVIDIA-GPU=GPU-a",\n  "NVIDIA-GPU=GPU-b",\n  "FPGA=x"\n ],'
             '\n "default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}\n}\n',
-            id="others keep their places, owned entries stand where the first of them was",
+            id="other entries keep their places, our entries move to the place of the first",
         ),
         pytest.param(
             '{"default-runtime": "runc", "runtimes": {}, "node-generic-resources": []}',

@@ -78,16 +78,16 @@ def test_the_shipped_file_gets_the_line():
         ),
         pytest.param("#swarm-resource = 1", f"#swarm-resource = 1\n{LINE}", id="after a commented default at the end"),
         pytest.param(
-            "[t]\n#swarm-resource = 1\n", f"{LINE}\n[t]\n#swarm-resource = 1\n", id="a commented one in a table is none"
+            "[t]\n#swarm-resource = 1\n", f"{LINE}\n[t]\n#swarm-resource = 1\n", id="a commented default in a table is ignored"
         ),
         pytest.param('swarm-resource = "X"  # mine\na = 1\n', f"{LINE}  # mine\na = 1\n", id="in place, comment kept"),
         pytest.param(
             "\"swarm-resource\"='X'\n'b' = 1\n", f"\"swarm-resource\"=\"{NAME}\"\n'b' = 1\n", id="quoted key"
         ),
         pytest.param(
-            "'swarm-resource' = '''\nX\n[t]\n'''\na = 1\n", f"'swarm-resource' = \"{NAME}\"\na = 1\n", id="over lines"
+            "'swarm-resource' = '''\nX\n[t]\n'''\na = 1\n", f"'swarm-resource' = \"{NAME}\"\na = 1\n", id="a string over several lines"
         ),
-        pytest.param('swarm-resource = ["A", # x\n "B"]\n', f"{LINE}\n", id="a list over lines"),
+        pytest.param('swarm-resource = ["A", # x\n "B"]\n', f"{LINE}\n", id="a list over several lines"),
         pytest.param(
             "a = '''\nswarm-resource = 1\n[t]\n'''\n[t]\n", f"a = '''\nswarm-resource = 1\n[t]\n'''\n{LINE}\n[t]\n",
             id="the words inside a literal string",
@@ -101,7 +101,7 @@ def test_the_shipped_file_gets_the_line():
             f"a = [ # [\n 1,\n 'x]', # swarm-resource = 1\n]\n{LINE}\n[t]\n",
             id="a list with brackets in comments and strings",
         ),
-        pytest.param('["a]b".c]\n[[d]]\n', f'{LINE}\n["a]b".c]\n[[d]]\n', id="odd headers"),
+        pytest.param('["a]b".c]\n[[d]]\n', f'{LINE}\n["a]b".c]\n[[d]]\n', id="quoted and nested headers"),
         pytest.param('ä = "ü"\n'.replace("ä", '"ä"'), f'"ä" = "ü"\n{LINE}\n', id="non-ASCII"),
         pytest.param("x = nan\nd = 1979-05-27T07:32:00Z\n", f"x = nan\nd = 1979-05-27T07:32:00Z\n{LINE}\n", id="nan"),
     ],
@@ -184,7 +184,7 @@ LEGACY = Want(NAME, "legacy")
             id="after the header",
         ),
         pytest.param("[x]\na = 1", '[x]\na = 1\n\n[nvidia-container-runtime]\nmode = "legacy"\n', id="no such table"),
-        pytest.param('[nvidia-container-runtime]\nmode = "legacy"\n', '[nvidia-container-runtime]\nmode = "legacy"\n', id="right"),
+        pytest.param('[nvidia-container-runtime]\nmode = "legacy"\n', '[nvidia-container-runtime]\nmode = "legacy"\n', id="already legacy"),
     ],
 )
 def test_the_mode_is_set(before, after):

@@ -74,13 +74,13 @@ CASES = {
     "no files": ([], {}, []),
     "the article": (files(ARTICLE), {OVERRIDE: None}, ["gpu=GPU-c143e771"]),
     "the article, run twice": (files(ARTICLE * 2), {OVERRIDE: None}, ["gpu=GPU-c143e771"] * 2),
-    "a socket that dockerd opens itself stays, since it has unlinked that of docker.socket": (
+    "a socket that dockerd opens itself stays": (
         files(drop_in("-H unix:///var/run/docker.sock --node-generic-resource VRAM=8000")),
         {OVERRIDE: drop_in("-H unix:///var/run/docker.sock")},
         ["VRAM=8000"],
     ),
-    "a variable that dockerd is not given": (files(environment="OTHER_OPTS=--default-runtime=nvidia\n"), {}, []),
-    "each in a word of its own, and in one": (
+    "a variable that dockerd does not use": (files(environment="OTHER_OPTS=--default-runtime=nvidia\n"), {}, []),
+    "options with and without =": (
         files(drop_in("--node-generic-resource=A=1 --node-generic-resources B=2 --add-runtime nvidia=/usr/bin/nvidia-container-runtime")),
         {OVERRIDE: None},
         ["A=1", "B=2"],
@@ -91,7 +91,7 @@ CASES = {
         {OVERRIDE: drop_in("-H tcp://0.0.0.0:2376")},
         [],
     ),
-    "a runtime of others stays": (
+    "another runtime stays": (
         files(drop_in("--add-runtime=kata=/opt/kata --default-runtime=kata")),
         {OVERRIDE: drop_in("--add-runtime=kata=/opt/kata")},
         [],
@@ -102,12 +102,12 @@ CASES = {
         [],
     ),
     "a comment alone does not keep a drop-in": (files("# nvidia\n" + drop_in("--default-runtime=nvidia")), {OVERRIDE: None}, []),
-    "another setting does": (
+    "another setting keeps a drop-in": (
         files("[Service]\nTasksMax=9\n" + drop_in("--default-runtime=nvidia")),
         {OVERRIDE: "[Service]\nTasksMax=9\n" + drop_in("").replace(" \n", "\n")},
         [],
     ),
-    "without the reset that systemd needs": (
+    "a drop-in without the empty ExecStart": (
         files("[Service]\nExecStart=/usr/sbin/dockerd --default-runtime=nvidia\n"),
         {OVERRIDE: None},
         [],
@@ -117,14 +117,14 @@ CASES = {
         {DEFAULTS: '# see dockerd(8)\nDOCKER_OPTS="--log-level=warn"\n#DOCKER_OPTS="--dns"\n'},
         ["SSD=1"],
     ),
-    "nothing else in it": (files(environment="DOCKER_OPTS='--default-runtime=nvidia'"), {DEFAULTS: "DOCKER_OPTS=''"}, []),
-    "without quotes": (files(environment="DOCKER_OPTS=--default-runtime=nvidia --debug\n"), {DEFAULTS: "DOCKER_OPTS=--debug\n"}, []),
+    "a variable without other options": (files(environment="DOCKER_OPTS='--default-runtime=nvidia'"), {DEFAULTS: "DOCKER_OPTS=''"}, []),
+    "a variable without quotes": (files(environment="DOCKER_OPTS=--default-runtime=nvidia --debug\n"), {DEFAULTS: "DOCKER_OPTS=--debug\n"}, []),
     "an Environment of a drop-in": (
         files('[Service]\nEnvironment="DOCKER_OPTS=--default-runtime=nvidia --debug" A=b\n'),
         {OVERRIDE: '[Service]\nEnvironment="DOCKER_OPTS=--debug" A=b\n'},
         [],
     ),
-    "a drop-in that hides what others gave stays": (
+    "a drop-in that hides flags of other files stays": (
         files(ARTICLE, "DOCKER_OPTS=--log-level=warn\n"),
         {OVERRIDE: drop_in("-H fd://")},
         ["gpu=GPU-c143e771"],
@@ -154,7 +154,7 @@ CASES = {
         {},
         [],
     ),
-    "what only a shell can compute": (files(drop_in("--node-generic-resource gpu=${GPU_ID} --debug")), {}, []),
+    "a value that only a shell can compute": (files(drop_in("--node-generic-resource gpu=${GPU_ID} --debug")), {}, []),
 }
 
 

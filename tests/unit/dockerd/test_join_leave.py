@@ -50,7 +50,7 @@ def quick(monkeypatch):
 JOINS = {
     "at once": Daemon(membership("active")),
     "after a while": Daemon(membership("pending"), membership("active", manages=True), membership("active")),
-    "its daemon is slow to answer": Daemon(EngineError("not answered within 30 s"), membership("active")),
+    "the daemon answers slowly": Daemon(EngineError("not answered within 30 s"), membership("active")),
     "in the background": Daemon(membership("pending"), membership("active"), answer=SLOW),
 }
 
@@ -64,18 +64,18 @@ def test_a_worker_joins(case):
 
 FAILS = {
     "refused, and the daemon forgot it": (Daemon(membership("inactive"), answer=EngineError("invalid token")), "invalid token", "inactive", False),
-    "refused, and something is left": (
+    "refused, and the daemon keeps a state": (
         Daemon(membership("error", error="x"), answer=EngineError("remote CA does not match")), "remote CA does not match", "inactive", True
     ),
-    "without end": (
+    "the join never ends": (
         Daemon(membership("pending", error="no route to host."), answer=SLOW),
         "it did not become a working worker within 0 s: its swarm state is pending (no route to host)", "inactive", True,
     ),
-    "what is left cannot be left": (
+    "the leave after a refused join fails": (
         Daemon(membership("error"), answer=EngineError("invalid token"), left=EngineError("busy")), "invalid token", "error", True
     ),
-    "it is in a swarm by now, which it stays in": (Daemon(membership("active"), answer=TAKEN), "already part of a swarm", "active", False),
-    "a member, and not as a worker": (Daemon(membership("active", manages=True)), "its swarm state is active", "active", False),
+    "the node is already in a swarm and stays": (Daemon(membership("active"), answer=TAKEN), "already part of a swarm", "active", False),
+    "the node became a manager": (Daemon(membership("active", manages=True)), "its swarm state is active", "active", False),
     "the daemon hangs": (Daemon(EngineError("hangs"), answer=EngineError("POST: hangs")), "POST: hangs", "unknown", False),
 }  # fmt: skip
 

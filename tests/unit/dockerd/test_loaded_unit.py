@@ -28,26 +28,26 @@ def exec_start(words):
 USES, USED = exec_start("/x $A"), ["/x", "$A"]
 DIFFERENCES = {
     "the same": (exec_start("/x -a 'b c'"), Loaded(["/x", "-a", "b c"], {}), None),
-    "variables are not in their place yet": (exec_start("/x $A ${B}"), Loaded(["/x", "$A", "${B}"], {}), None),
-    "what stands before the program is none of it": (exec_start("-+/x -a"), Loaded(["/x", "-a"], {}), None),
-    "a name of its own": (exec_start("@/x y -a"), Loaded(["y", "-a"], {}), None),
+    "variables are not replaced yet": (exec_start("/x $A ${B}"), Loaded(["/x", "$A", "${B}"], {}), None),
+    "prefixes of the program are ignored": (exec_start("-+/x -a"), Loaded(["/x", "-a"], {}), None),
+    "another name for the process": (exec_start("@/x y -a"), Loaded(["y", "-a"], {}), None),
     "a specifier": (exec_start("/x --label=%H-%%"), Loaded(["/x", "--label=n1-%"], {}), None),
     "another word": (exec_start("/x -a"), Loaded(["/x", "-b"], {}), (DROPPED, "ExecStart")),
-    "a word more": (exec_start("/x -a"), Loaded(["/x", "-a", "-b"], {}), (DROPPED, "ExecStart")),
-    "the unit's own": (
+    "one more word": (exec_start("/x -a"), Loaded(["/x", "-a", "-b"], {}), (DROPPED, "ExecStart")),
+    "the drop-in has no ExecStart": (
         "[Service]\nTasksMax=9\n",
         Loaded(["/usr/sbin/dockerd"], {}),
         (VENDOR, "ExecStart"),
     ),
     "a variable": (USES + "Environment=A=b\n", Loaded(USED, {"A": "b"}), None),
-    "another value": (USES + "Environment=A=b\n", Loaded(USED, {"A": "c"}), (DROPPED, "the variable A of Environment")),
-    "one that is not read": (USES, Loaded(USED, {"A": "c"}), (DROPPED, "the variable A of Environment")),
-    "one that is none": (USES + "Environment=A=b\n", Loaded(USED, {}), (DROPPED, "the variable A of Environment")),
-    "one within a word": (exec_start("/x -${A}") + "Environment=A=b\n", Loaded(["/x", "-${A}"], {}), (DROPPED, "the variable A of Environment")),
-    "one that ExecStart does not pass on": (
+    "another value of a variable": (USES + "Environment=A=b\n", Loaded(USED, {"A": "c"}), (DROPPED, "the variable A of Environment")),
+    "a variable that no file sets": (USES, Loaded(USED, {"A": "c"}), (DROPPED, "the variable A of Environment")),
+    "a variable that is not loaded": (USES + "Environment=A=b\n", Loaded(USED, {}), (DROPPED, "the variable A of Environment")),
+    "inside a word": (exec_start("/x -${A}") + "Environment=A=b\n", Loaded(["/x", "-${A}"], {}), (DROPPED, "the variable A of Environment")),
+    "a variable that ExecStart does not use": (
         exec_start("/x $B") + "Environment=HTTP_PROXY=http://u:p%40ss@proxy B=b\n", Loaded(["/x", "$B"], {"B": "b"}), None,
     ),
-    "none is passed on after a colon": (exec_start(":/x $A") + "Environment=A=b\n", Loaded(["/x", "$A"], {}), None),
+    "after a colon, no variable is replaced": (exec_start(":/x $A") + "Environment=A=b\n", Loaded(["/x", "$A"], {}), None),
 }
 
 
@@ -96,7 +96,7 @@ def test_no_value_of_a_unit_is_shown(there):
 @pytest.mark.parametrize(
     "systemd",
     [Systemd(["/x", "-a"]), Systemd(read_at="@0"), Systemd(read_at="n/a"), Systemd(version="245"), Systemd(bus_rc=1)],
-    ids=["the same", "edited since", "an old systemd that does not say when", "one that cannot say when", "one without --json"],
+    ids=["the same", "edited later", "an old systemd that does not say when", "systemd reports no load time", "busctl without --json"],
 )
 def test_a_unit_that_cannot_be_compared_counts_as_equal(there, systemd):
     assert loaded_unit.find_misread(there, ENGINE, systemd) is None

@@ -48,20 +48,20 @@ DIFFERENCES = {
     "the same, written in another way": ("fd00:0::5", swarm(addr="fd00::5"), None),
     "another interface": ("eth1", swarm(), "advertises 10.0.0.5, and swarm_member_advertise_addr is eth1 (10.1.0.5)"),
     "another address": ("10.9.0.1", swarm(), "advertises 10.0.0.5, and swarm_member_advertise_addr is 10.9.0.1"),
-    "an interface that has another address by now": (
+    "the interface has a new address": (
         "eth0", swarm(addr="10.0.0.4"), "advertises 10.0.0.4, and swarm_member_advertise_addr is eth0 (10.0.0.5)"
     ),
-    "an interface that it does not have": (
+    "a missing interface": (
         "eth9", swarm(), "advertises 10.0.0.5, and swarm_member_advertise_addr is eth9, but this machine has no interface eth9 with an address"
     ),
-    "not set, and its own": ("", swarm(addr="172.17.0.1"), None),
-    "not set, and not its own any more": (
+    "not set, and the machine has the address": ("", swarm(addr="172.17.0.1"), None),
+    "not set, and the machine lost the address": (
         "", swarm(addr="10.0.0.4"), "advertises 10.0.0.4, and the machine has 10.0.0.5 (eth0), fe80::1 (eth0), 10.1.0.5 (eth1)"
     ),
     "not set, a swarm of one machine": ("", swarm(addr="127.0.0.1"), None),
     "no address": ("", swarm(addr="no\x1b[2J"), "advertises no\\x1b[2J, and the machine has 10.0.0.5 (eth0), fe80::1 (eth0), 10.1.0.5 (eth1)"),
     "no member": ("eth9", swarm(state="inactive"), None),
-    "a member that shows none": ("eth1", swarm(addr=None), None),
+    "a member without an advertised address": ("eth1", swarm(addr=None), None),
 }  # fmt: skip
 
 

@@ -34,18 +34,18 @@ def finished(service="sweep", node="n1", kind=KIND, values=(UUIDS[0],), amount=1
 CASES = {
     "nothing finished": ([], RENAMED, []),
     "its GPU stays": ([finished()], SAME, []),
-    "the kind goes": ([finished()], RENAMED, ["sweep"]),
-    "its GPU goes": ([finished()], resources(1), ["sweep"]),
-    "another GPU goes": ([finished()], resources(0), []),
-    "given out again by now": ([finished(clash=True)], SAME, ["sweep"]),
-    "given out again, of a node of which nothing is known": ([finished(clash=True)], None, ["sweep"]),
-    "nothing is known": ([finished()], None, []),
+    "the kind is no longer advertised": ([finished()], RENAMED, ["sweep"]),
+    "its GPU is no longer advertised": ([finished()], resources(1), ["sweep"]),
+    "another GPU is no longer advertised": ([finished()], resources(0), []),
+    "its GPU is allocated again": ([finished(clash=True)], SAME, ["sweep"]),
+    "its GPU is allocated again, and the node's resources are unknown": ([finished(clash=True)], None, ["sweep"]),
+    "the node's resources are unknown": ([finished()], None, []),
     "on another node": ([finished(node="n2", clash=True)], RENAMED, []),
-    "memory that stays": ([finished(kind="VRAM", values=None, amount=8)], ["VRAM=8"], []),
-    "memory that becomes less": ([finished(kind="VRAM", values=None, amount=8)], ["VRAM=7"], ["sweep"]),
-    "memory that goes": ([finished(kind="VRAM", values=None, amount=8)], SAME, ["sweep"]),
-    "memory that becomes names": ([finished(kind="VRAM", values=None, amount=8)], ["VRAM=a"], ["sweep"]),
-    "each once": ([finished(), finished(values=[UUIDS[1]]), finished("other")], RENAMED, ["sweep", "other"]),
+    "the same memory": ([finished(kind="VRAM", values=None, amount=8)], ["VRAM=8"], []),
+    "less memory": ([finished(kind="VRAM", values=None, amount=8)], ["VRAM=7"], ["sweep"]),
+    "memory is no longer advertised": ([finished(kind="VRAM", values=None, amount=8)], SAME, ["sweep"]),
+    "memory becomes a named resource": ([finished(kind="VRAM", values=None, amount=8)], ["VRAM=a"], ["sweep"]),
+    "each job is named once": ([finished(), finished(values=[UUIDS[1]]), finished("other")], RENAMED, ["sweep", "other"]),
 }
 
 
@@ -103,7 +103,7 @@ def test_labels_and_a_return_to_service_are_updates_too():
 
 # the host, its node -> whether its finished jobs may be removed
 NOT_UPDATED = {
-    "nothing is to be done": (host(advertised=SAME), {}, None),
+    "no change is needed": (host(advertised=SAME), {}, None),
     "refused": (host(restart_required=True, drift=["x"], advertised=SAME, refused=[{"id": "x", "text": "no"}]), {}, None),
     "left alone": (host(disrupt="never", restart_required=True, drift=["x"], advertised=SAME), {"tasks": [task("train.1", "train")]}, None),
     "updated": (host(restart_required=True, drift=["x"], advertised=SAME), {}, True),
@@ -148,7 +148,7 @@ def deprovisioned(one, *nodes, contents=None, remove=False, clash=False):
 ABSENT = {
     "it stays a member": (replace(host(**DEPROVISIONED), leave=False), {}, WAITS),
     "it leaves": (host(**DEPROVISIONED), {}, ([], False, [IDLE, MARKED, END], None)),
-    "it is to leave, and returns to service as long as it waits": (
+    "it waits before it leaves, and returns to service meanwhile": (
         host(disrupt="never", **DEPROVISIONED),
         {"tasks": [task("train.1", "train")], "availability": "pause", "former_availability": "active"},
         (["service train"], True, [MARKED, END], False),
@@ -207,11 +207,11 @@ def at_the_end(outcome=None, lease=None, **step):
 
 # the groups of the host, its node at the end of the run, the host's outcome -> whether a job that finished during the run is reported
 LEFT = {
-    "to be labelled": ([LABEL, END], {"labels": {}}, {}, True),
-    "labelled by now": ([LABEL, END], {}, {}, False),
+    "not labelled yet": ([LABEL, END], {"labels": {}}, {}, True),
+    "already labelled": ([LABEL, END], {}, {}, False),
     "paused": ([MARKED, END], AWAY, {}, True),
     "paused by somebody else": ([LABEL, END], AWAY, {}, False),
-    "in service by now": ([MARKED, LABEL, END], {}, {}, False),
+    "already in service": ([MARKED, LABEL, END], {}, {}, False),
     "something went wrong": ([MARKED, LABEL, END], {"labels": {}, **AWAY}, {"outcome": FAILED}, False),
     "another run changes the swarm": ([MARKED, LABEL, END], {"labels": {}, **AWAY}, {"lease": {"acquired": False, "holder": "x"}}, False),
 }
@@ -230,11 +230,11 @@ def test_at_the_end_of_a_run_only_remaining_updates_count(groups, node, became, 
 # the text of the step, the host's outcome, the job -> whether the node returns to service
 RETURNS = {
     "no job": ({"remove_jobs": False}, None, [], True),
-    "its GPU is its own": ({"remove_jobs": False}, None, [finished()], True),
-    "it has finished since": ({"remove_jobs": False}, None, [finished(clash=True)], False),
-    "removed before this": ({"remove_jobs": True}, None, [finished(clash=True)], True),
-    "not removed where something is wrong": ({"remove_jobs": True}, FAILED, [finished(clash=True)], False),
-    "it was to leave, and did not": ({"remove_jobs": None}, FAILED, [finished(clash=True)], False),
+    "no other task has its GPU": ({"remove_jobs": False}, None, [finished()], True),
+    "the job finished during the run": ({"remove_jobs": False}, None, [finished(clash=True)], False),
+    "the job is removed before": ({"remove_jobs": True}, None, [finished(clash=True)], True),
+    "the host failed, so the job is not removed": ({"remove_jobs": True}, FAILED, [finished(clash=True)], False),
+    "the host failed to leave": ({"remove_jobs": None}, FAILED, [finished(clash=True)], False),
     "a change that was not made": ({"remove_jobs": False}, FAILED, [finished(kind="OLD")], True),
     "left alone": ({"remove_jobs": False, "left_alone": True}, None, [finished(kind="OLD")], True),
 }

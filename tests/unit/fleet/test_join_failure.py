@@ -23,17 +23,17 @@ CASES = {
         ["w1 could not join the swarm of m1 as worker: invalid join token. See", "192.0.2.1:2377 belongs to another swarm",
          "The node is in no swarm, as before."],
     ),
-    "it is in one": (JOINS, {**TRIED, "swarm": {"state": "active"}}, ["The node is a member, but not yet a working one."]),
-    "something is left": (JOINS, {**TRIED, "swarm": {"state": "error"}}, ["The swarm's state there is error: run this again."]),
-    "it went away": (JOINS, {"msg": "w1 cannot be reached: timed out"}, ["w1 could not join the swarm of m1 as worker: w1 cannot be reached: timed"]),
-    "no swarm could be made": (
+    "the host is in a swarm": (JOINS, {**TRIED, "swarm": {"state": "active"}}, ["The node is a member, but not yet a working one."]),
+    "the swarm state is error": (JOINS, {**TRIED, "swarm": {"state": "error"}}, ["The swarm's state there is error: run this again."]),
+    "unreachable": (JOINS, {"msg": "w1 cannot be reached: timed out"}, ["w1 could not join the swarm of m1 as worker: w1 cannot be reached: timed"]),
+    "no swarm could be initialised": (
         {"state": "initialised"},
         {"msg": "could not choose an IP address."},
         ["w1 could not initialise a swarm: could not choose an IP address. On a node with", "(now left to Docker)"],
     ),
-    "not at that address": ({"state": "initialised", "advertise_addr": "eth7"}, {"msg": "x"}, ["(now eth7)"]),
+    "the address does not work": ({"state": "initialised", "advertise_addr": "eth7"}, {"msg": "x"}, ["(now eth7)"]),
     "it cannot leave": ({"state": "left"}, {"msg": "You are the last manager"}, ["w1 could not leave its swarm: You are the last manager. Run"]),
-    "nothing is known": ({"state": "left"}, {}, ["no reason given"]),
+    "no reason is known": ({"state": "left"}, {}, ["no reason given"]),
 }  # fmt: skip
 
 

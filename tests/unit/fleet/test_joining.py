@@ -125,19 +125,19 @@ LIMITED = Fleet(
 # Which manager is queried, and what the host does: (action, initialises, joins, becomes_manager, would).
 JOIN, MANAGE = "join the swarm as worker", "join the swarm as manager"
 DECISIONS = {
-    "the first manager makes the swarm": (replace(NEW, me="m1"), "m1", ("join", True, False, False, "initialise the swarm")),
-    "the second one joins it": (replace(NEW, me="m2"), "m1", ("join", False, True, True, MANAGE)),
-    "a worker joins it": (NEW, "m1", ("join", False, True, False, JOIN)),
-    "a half-joined manager makes the swarm after it left": (
+    "the first manager initialises the swarm": (replace(NEW, me="m1"), "m1", ("join", True, False, False, "initialise the swarm")),
+    "the second manager joins the swarm": (replace(NEW, me="m2"), "m1", ("join", False, True, True, MANAGE)),
+    "a worker joins the swarm": (NEW, "m1", ("join", False, True, False, JOIN)),
+    "a half-joined manager leaves and initialises the swarm": (
         Fleet({"m1": HALF_JOINED, "m2": FRESH}, me="m1"), "m1", ("recover", True, False, False, "initialise the swarm")
     ),
-    "the first one that is in the run makes the swarm": (
+    "the first manager in the run initialises the swarm": (
         replace(NEW, me="m2", in_play=("m2", "w1")), "m2", ("join", True, False, False, "initialise the swarm")
     ),
-    "nothing is done with a manager": (replace(RUNS, me="m1"), "m1", ("none", False, False, False, "")),
-    "nothing is done with a worker": (RUNS, "m1", ("none", False, False, False, "")),
-    "a manager joins a swarm that there is": (replace(RUNS, me="m2"), "m1", ("join", False, True, True, MANAGE)),
-    "a worker joins a swarm that there is": (replace(RUNS, me="w2"), "m1", ("join", False, True, False, JOIN)),
+    "a manager stays as it is": (replace(RUNS, me="m1"), "m1", ("none", False, False, False, "")),
+    "a worker stays as it is": (RUNS, "m1", ("none", False, False, False, "")),
+    "a manager joins an existing swarm": (replace(RUNS, me="m2"), "m1", ("join", False, True, True, MANAGE)),
+    "a worker joins an existing swarm": (replace(RUNS, me="w2"), "m1", ("join", False, True, False, JOIN)),
     "a half-joined worker leaves and joins": (
         Fleet({"m1": manager("i1"), "w1": HALF_JOINED}, nodes=ONE),
         "m1",
@@ -150,28 +150,28 @@ DECISIONS = {
     "a manager is demoted": (
         Fleet({"m1": manager("i1"), "m2": FRESH, "w1": manager("i2")}, nodes=TWO), "m1", ("demote", False, False, False, "become a worker")
     ),
-    "the others go on where a worker says that it runs a swarm": (
+    "other hosts continue if a worker claims to run a swarm": (
         Fleet({"m1": FRESH, "w1": manager("i1"), "w2": FRESH}, me="w2", managers=("m1",)), "m1", ("join", False, True, False, JOIN)
     ),
-    "a manager of the swarm that is to be one is queried before one that is not": (
+    "a manager of the group swarm_managers is queried first": (
         Fleet({"w1": manager("i1"), "m2": manager("i2"), "w2": FRESH}, me="w2", nodes=TWO), "m2", ("join", False, True, False, JOIN)
     ),
-    "one without a complaint is queried first": (
+    "a manager without an error is queried first": (
         Fleet({"m1": manager("i1", error="no leader"), "m2": manager("i2"), "w1": FRESH}, nodes=TWO), "m2", ("join", False, True, False, JOIN)
     ),
-    "another manager is queried where the first has died": (
+    "another manager is queried if the first is down": (
         Fleet({"m1": DEAD, "m2": manager("i2"), "w1": FRESH}, nodes=TWO), "m2", ("join", False, True, False, JOIN)
     ),
-    "another manager is queried where the first one's dockerd is stopped": (
+    "another manager is queried if dockerd of the first is stopped": (
         Fleet({"m1": STOPPED, "m2": manager("i2"), "w1": worker("i3")}, nodes=TWO), "m2", ("none", False, False, False, "")
     ),
     "managers outside of the run are queried": (LIMITED, "m2", ("join", False, True, False, JOIN)),
-    "what a host said last counts": (
+    "the newest answer of a host is used": (
         Fleet({"m1": STOPPED, "w1": STOPPED}, inspected={"m1": manager("i1"), "w1": worker("i3")}, managers=("m1",), nodes=ONE),
         "m1",
         ("none", False, False, False, ""),
     ),
-    "a host's own answer goes before that of a query": (
+    "a host's own answer overrides a query": (
         Fleet({"m1": manager("i1"), "w1": FRESH}, queried=[{"item": "m1", **FRESH}], managers=("m1",), nodes=ONE),
         "m1",
         ("join", False, True, False, JOIN),
@@ -203,9 +203,9 @@ def test_nodes_report_to_that_service(engine, reported):
 
 REFUSED = {
     "no manager is named": (replace(NEW, managers=()), "No manager is named"),
-    "a manager is silent": (Fleet({"m1": FRESH, "m2": DEAD, "w1": FRESH}), "m2: No route to host"),
+    "a manager does not answer": (Fleet({"m1": FRESH, "m2": DEAD, "w1": FRESH}), "m2: No route to host"),
     "a manager was not queried": (Fleet({"m1": FRESH, "w1": FRESH}), "m2: it was not queried"),
-    "the host is of another swarm": (OTHERS, "Set swarm_member_move: true"),
+    "the host is in another swarm": (OTHERS, "Set swarm_member_move: true"),
     "the host manages another swarm": (
         Fleet({"m1": manager("i1"), "w1": manager("x9")}, nodes=ONE, move=True), "manager of another swarm. Leaving could destroy that swarm"
     ),
@@ -214,19 +214,19 @@ REFUSED = {
     "the host has no Docker": (
         Fleet({"m1": manager("i1"), "w1": answer_of(missing=["engine"])}, nodes=ONE), "Docker Engine is not installed on this host"
     ),
-    "the host shows another one's node": (
+    "the node belongs to another host": (
         Fleet({"m1": manager("i1"), "w1": worker("i3")}, nodes=[node("i1", "manager"), node("i3", host="w2")]), "which belongs to the host w2"
     ),
-    "only a host that is to be no manager runs a swarm": (
+    "only a host outside swarm_managers runs a swarm": (
         Fleet({"m1": FRESH, "w1": manager("i1")}, managers=("m1",)), "w1 says that it runs a swarm. No manager of the group swarm_managers confirms"
     ),
-    "the manager is locked, and a worker says that it runs the swarm": (
+    "the manager is locked, and a worker claims to run the swarm": (
         Fleet({"m1": answer_of("locked", "i1"), "w1": manager("i3"), "w2": FRESH}, me="w2", managers=("m1",), nodes=ONE), "The swarm is locked on m1"
     ),
     "a manager of the group is only a worker": (
         Fleet({"m1": worker("i3"), "w1": manager("i1")}, nodes=ONE, managers=("m1",)), "put w1 into swarm_managers, at least until the others have"
     ),
-    "the last manager is to be a worker": (
+    "the last manager would become a worker": (
         Fleet({"m1": DEAD, "w1": manager("i1")}, managers=("m1",), nodes=ONE), "No working swarm manager was found"
     ),
     "the swarm would lose its quorum": (
@@ -236,14 +236,14 @@ REFUSED = {
         ),
         "1 of 2 managers would be reachable and 2 are needed",
     ),
-    "the manager does not give its list": (
+    "the manager returns no list": (
         replace(RUNS, nodes=None, refused="The swarm has no quorum."),
         "The manager m1 did not return its list of nodes: The swarm has no quorum. If more than half of the swarm's managers are down",
     ),
-    "the manager has said why it does not": (
+    "the manager returns no list, and reported why": (
         Fleet({"m1": manager("i1", error="rpc error: no leader"), "w1": FRESH}, refused="500"), "its list of nodes: rpc error: no leader. If more"
     ),
-    "the manager says nothing": (replace(RUNS, nodes=None, refused=" "), "its list of nodes: no reason given. If"),
+    "the manager returns no list and no reason": (replace(RUNS, nodes=None, refused=" "), "its list of nodes: no reason given. If"),
 }  # fmt: skip
 
 
@@ -332,17 +332,17 @@ LEAVING = {
     "the last manager, with consent": (
         Fleet({"m1": manager("i1")}, me="m1", nodes=[node("i1", "manager")]), Leave(leaves=True, force=True, entry="i1")
     ),
-    "one that is in no swarm": (replace(RUNS, me="m2"), Leave(entry="e1", manager="m1")),
-    "one that never got in": (Fleet({"m1": manager("i1"), "w1": HALF_JOINED}), Leave(leaves=True, force=True, entry="e1", manager="m1")),
-    "the last manager of the group, which confirms another one": (
+    "a host that is in no swarm": (replace(RUNS, me="m2"), Leave(entry="e1", manager="m1")),
+    "a host whose join failed": (Fleet({"m1": manager("i1"), "w1": HALF_JOINED}), Leave(leaves=True, force=True, entry="e1", manager="m1")),
+    "the last manager of the group confirms another manager": (
         Fleet({"m1": manager("i1", known=["i1", "i2"]), "w1": manager("i2")}, me="m1", nodes=TWO, managers=("m1",)),
         Leave(leaves=True, demotes=True, entry="i1", manager="w1"),
     ),
-    "where no swarm is left": (NEW, Leave(entry="e1")),
-    "a worker with what was a manager's": (
+    "no swarm exists": (NEW, Leave(entry="e1")),
+    "a former manager with the manager service": (
         Fleet({"m1": manager("i1"), "w1": worker("i3", react={})}, nodes=ONE), Leave(leaves=True, entry="i3", manager="m1", reacts=True)
     ),
-    "and one that never got in": (
+    "a host whose join failed, with the manager service": (
         Fleet({"m1": manager("i1"), "w1": {**HALF_JOINED, "react": {}}}),
         Leave(leaves=True, force=True, entry="e1", manager="m1", reacts=True),
     ),
@@ -359,17 +359,17 @@ STAYING = {
     "no manager answered": (
         Fleet({"w1": worker("i3")}, refused="a worker"), True, "No manager of the swarm of w1 answered (managers 192.0.2.1:2377)"
     ),
-    "only a worker says that it runs the swarm too": (
+    "only a worker claims to run the swarm too": (
         Fleet({"m1": manager("i1"), "w1": manager("i3")}, me="m1", nodes=ONE, managers=("m1",)),
         True,
         "m1 is the last manager of its swarm, which also has the nodes i3",
     ),
-    "no list": (replace(RUNS, nodes=None, refused="timed out"), True, "The manager m1 did not return its list of nodes: timed out. If"),
+    "no list of nodes": (replace(RUNS, nodes=None, refused="timed out"), True, "The manager m1 did not return its list of nodes: timed out. If"),
     "it is in another swarm": (OTHERS, True, "w1 (node id x9) is not in the swarm of m1. If it should leave its current swarm, run 'docker"),
-    "it shows another one's node": (
+    "the node belongs to another host": (
         replace(RUNS, nodes=[node("i1", "manager"), node("i3", host="w2")]), True, "which belongs to the host w2 by the node's label"
     ),
-    "others would be left without a manager": (
+    "other nodes would lose their last manager": (
         Fleet({"m1": manager("i1")}, me="m1", nodes=[node("i1", "manager"), node("i3", hostname="gpu-3")]),
         True,
         "m1 is the last manager of its swarm, which also has the nodes gpu-3. Have these leave first.",

@@ -58,31 +58,31 @@ def node(node_id, role="worker", reachable=True, addr=None):
 
 FOUND = {
     "a fresh fleet is initialised on its first manager": ({"a": FRESH, "b": FRESH, "w": FRESH}, ["a", "b"], ["a", "b", "w"], [], "a"),
-    "on the first that is in the run": ({"a": FRESH, "b": FRESH}, ["a", "b"], ["b"], [], "b"),
+    "a fresh fleet is initialised on the first manager in the run": ({"a": FRESH, "b": FRESH}, ["a", "b"], ["b"], [], "b"),
     "a manager that runs a swarm is found": ({"a": FRESH, "b": RUNS}, ["a", "b"], ["a"], ["b"], None),
-    "a dead one does not matter then": ({"a": DEAD, "b": RUNS}, ["a", "b"], ["a"], ["b"], None),
-    "one that is no manager in the inventory any more counts after the one that confirms it": (
+    "a dead manager does not matter if another runs the swarm": ({"a": DEAD, "b": RUNS}, ["a", "b"], ["a"], ["b"], None),
+    "a confirmed former manager is queried last": (
         {"x": VOUCHED, "b": VOUCHES}, ["b"], ["b", "x"], ["b", "x"], None
     ),
-    "one that no manager confirms does not": ({"x": answer("active", "x9", True, id="s1"), "b": VOUCHES}, ["b"], ["b", "x"], ["b"], None),
-    "one with another swarm's id does not": ({"x": answer("active", "x1", True, id="s2"), "b": VOUCHES}, ["b"], ["b", "x"], ["b"], None),
-    "one without the swarm's id does not": (
+    "an unconfirmed host is ignored": ({"x": answer("active", "x9", True, id="s1"), "b": VOUCHES}, ["b"], ["b", "x"], ["b"], None),
+    "a host with the id of another swarm is ignored": ({"x": answer("active", "x1", True, id="s2"), "b": VOUCHES}, ["b"], ["b", "x"], ["b"], None),
+    "a host without the id of the swarm is ignored": (
         {"x": answer("active", "x1", True), "b": answer("active", "m1", True, manager_ids=["m1", "x1"])}, ["b"], ["b", "x"], ["b"], None
     ),
-    "nor two that show the id of one node": ({"x": VOUCHED, "y": VOUCHED, "b": VOUCHES}, ["b"], ["b", "x", "y"], ["b"], None),
-    "nor one while a manager does not show its id, which it could claim: that one is locked": (
+    "two hosts with the same node id are ignored": ({"x": VOUCHED, "y": VOUCHED, "b": VOUCHES}, ["b"], ["b", "x", "y"], ["b"], None),
+    "a confirmed host is ignored while a manager is locked": (
         {"x": VOUCHED, "b": VOUCHES, "c": answer("locked")}, ["b", "c"], ["b", "x"], ["b"], None
     ),
-    "or cannot be reached": ({"x": VOUCHED, "b": VOUCHES, "c": DEAD}, ["b", "c"], ["b", "x"], ["b"], None),
-    "a manager that is yet to join has none": ({"x": VOUCHED, "b": VOUCHES, "c": FRESH}, ["b", "c"], ["b", "x"], ["b", "x"], None),
-    "one with a complaint is queried last": (
+    "a confirmed host is ignored while a manager is unreachable": ({"x": VOUCHED, "b": VOUCHES, "c": DEAD}, ["b", "c"], ["b", "x"], ["b"], None),
+    "a confirmed host is used before a manager joins": ({"x": VOUCHED, "b": VOUCHES, "c": FRESH}, ["b", "c"], ["b", "x"], ["b", "x"], None),
+    "a manager with an error is queried last": (
         {"a": answer("active", "m1", True, error="no leader"), "b": RUNS},
         ["a", "b"],
         [],
         ["b", "a"],
         None,
     ),
-    "a manager whose NVML fails runs the swarm all the same": (
+    "a manager runs the swarm although its NVML fails": (
         {"a": FRESH, "b": without_gpus(RUNS)},
         ["a", "b"],
         ["a"],
@@ -90,16 +90,16 @@ FOUND = {
         None,
     ),
     "a manager whose NVML fails answered that it is in no swarm": ({"a": FRESH, "b": without_gpus(FRESH)}, ["a", "b"], ["a"], [], "a"),
-    "a manager whose dockerd is stopped does not matter where another runs the swarm": (
+    "a stopped dockerd does not matter if another manager runs the swarm": (
         {"a": STOPPED, "b": RUNS},
         ["a", "b"],
         ["a"],
         ["b"],
         None,
     ),
-    "not on a manager that has no Docker": ({"a": BARE, "b": FRESH}, ["a", "b"], ["a", "b"], [], "b"),
+    "no swarm is initialised on a manager without Docker": ({"a": BARE, "b": FRESH}, ["a", "b"], ["a", "b"], [], "b"),
     "a half-joined manager was never in a swarm": ({"a": answer("error", half_joined=True)}, ["a"], ["a"], [], "a"),
-    "a worker's word does not keep the others from their swarm": ({"b": FRESH, "x": RUNS}, ["b"], ["b", "x"], [], "b"),
+    "a worker's claim does not stop the others": ({"b": FRESH, "x": RUNS}, ["b"], ["b", "x"], [], "b"),
 }  # fmt: skip
 
 
@@ -122,7 +122,7 @@ NOT_FOUND = {
         ["a"],
         "dockerd is not running on b: start it.",
     ),
-    "a manager's dockerd is stopped, and a host that is to be no manager runs a swarm": (
+    "a manager's dockerd is stopped, and another host runs a swarm": (
         {"a": STOPPED, "x": RUNS},
         ["a"],
         ["a", "x"],
@@ -134,7 +134,7 @@ NOT_FOUND = {
         ["a"],
         "b: swarm state active",
     ),
-    "a manager that was queried in the name of others failed": (
+    "a queried manager failed": (
         {"a": FRESH, "b": BROKEN | {"failed": False}},
         ["a", "b"],
         ["a"],
@@ -197,10 +197,10 @@ def manages(swarm_id, node_id="m1"):
 TWO_SWARMS = {
     "two": ({"a1": manages("swarm-a"), "b1": manages("swarm-b")}, "a1 swarm swarm-a, b1 swarm swarm-b"),
     "two, with a manager that is down": ({"a1": manages("swarm-a"), "a2": DEAD, "b1": manages("swarm-b")}, "a1 swarm swarm-a, b1 swarm swarm-b"),
-    "one of several managers": ({"a1": manages("swarm-a"), "a2": manages("swarm-a", "m2"), "b1": FRESH}, None),
-    "one, and a manager that lost its quorum and knows no id": ({"a1": manages("swarm-a"), "b1": manages(None)}, None),
-    "one, and a host that is to be no manager runs its own": ({"a1": manages("swarm-a"), "x": manages("swarm-x")}, None),
-    "an id that would be more than text": ({"a1": manages("swarm-a"), "b1": manages("b\x1b[2J")}, "b1 swarm b"),
+    "one swarm with several managers": ({"a1": manages("swarm-a"), "a2": manages("swarm-a", "m2"), "b1": FRESH}, None),
+    "one, and a manager without a quorum knows no id": ({"a1": manages("swarm-a"), "b1": manages(None)}, None),
+    "one, and a host outside the group runs its own": ({"a1": manages("swarm-a"), "x": manages("swarm-x")}, None),
+    "an id with control characters": ({"a1": manages("swarm-a"), "b1": manages("b\x1b[2J")}, "b1 swarm b"),
 }
 
 
@@ -243,7 +243,7 @@ def test_a_host_gets_the_right_membership_step(case):
 
 
 REFUSED = {
-    "silent": (DEAD, "worker", {}, "No route to host"),
+    "unreachable": (DEAD, "worker", {}, "No route to host"),
     "dockerd is stopped": (STOPPED, "worker", {}, "dockerd is not running on this host: start it."),
     "no Docker": (BARE, "worker", {}, "Docker Engine is not installed on this host: install it."),
     "another swarm": (answer("active", "w9"), "worker", {}, "swarm_member_move"),
@@ -288,8 +288,8 @@ def test_a_manager_may_be_demoted(case):
 COMING = {
     "the last, when another host is promoted before": ([node("m1", "manager"), node("w1")], [WORKER], None),
     "the last, when another host joins before": ([node("m1", "manager")], [FRESH], None),
-    "the last, with itself as the one that comes": ([node("m1", "manager")], [RUNS], "last manager"),
-    "a dead manager does not come back by being wanted": (
+    "the last, although it is in the list of new managers": ([node("m1", "manager")], [RUNS], "last manager"),
+    "a dead manager is not a new manager": (
         [node("m1", "manager"), node("m2", "manager", reachable=False)],
         [answer("active", "m2", control=True)],
         "quorum",

@@ -23,15 +23,15 @@ def test_every_service_without_room_is_named():
 
 # running and waiting tasks at the start, and now -> how many tasks have lost their room
 ROOM = {
-    "one of them": ((4, 0), (3, 1), 1),
-    "all of them": ((4, 0), (0, 4), 4),
-    "a service that is new": (None, (0, 3), 0),
-    "replicas that were added": ((4, 0), (4, 2), 0),
-    "replicas that were added, and one that was there": ((4, 0), (3, 3), 1),
-    "replicas that were taken away": ((4, 0), (2, 0), 0),
-    "those that waited before": ((4, 2), (4, 2), 0),
-    "those that waited before, and one that did not": ((4, 2), (3, 3), 1),
-    "its last task, of two that waited": ((1, 2), (0, 2), 0),  # another task of this service has ended
+    "one task of four": ((4, 0), (3, 1), 1),
+    "all four tasks": ((4, 0), (0, 4), 4),
+    "a new service": (None, (0, 3), 0),
+    "added replicas": ((4, 0), (4, 2), 0),
+    "added replicas, and one former task": ((4, 0), (3, 3), 1),
+    "removed replicas": ((4, 0), (2, 0), 0),
+    "tasks that waited before": ((4, 2), (4, 2), 0),
+    "tasks that waited before, and one that ran": ((4, 2), (3, 3), 1),
+    "its last task, while two waited": ((1, 2), (0, 2), 0),  # another task of this service has ended
     "nothing had room": ((0, 2), (0, 5), 0),
 }
 

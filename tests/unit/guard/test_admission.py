@@ -95,13 +95,13 @@ def of_memory(amounts, own=(), image=IMAGE, **other):
         pytest.param(of_memory([("VRAM-C1", 8000)]), (B,), id="an image that requests all"),
         pytest.param(of_memory([("VRAM-C1", 8000)], image=()), (B,), id="an image that requests nothing"),
         pytest.param(of_memory([("VRAM-C1", 8000)], own=[f"NVIDIA_VISIBLE_DEVICES={A}"]), (B,), id="a service that names another card"),
-        pytest.param(of_memory([("VRAM-C1", 1), ("SSD", 4)]), (B,), id="something else besides"),
-        pytest.param(of_memory([("VRAM", 8000)]), (A, B), id="of a sum"),
-        pytest.param(of_memory([("SSD", 4)]), (), id="something else"),
+        pytest.param(of_memory([("VRAM-C1", 1), ("SSD", 4)]), (B,), id="another resource too"),
+        pytest.param(of_memory([("VRAM", 8000)]), (A, B), id="the sum of all cards"),
+        pytest.param(of_memory([("SSD", 4)]), (), id="only another resource"),
         pytest.param(of_memory([("VRAM-C1", 0)]), (), id="nothing"),
         pytest.param(of_memory([("VRAM-C1", 8000)], task=None, unread="torn"), (B,), id="the environment, where the file cannot be read"),
-        pytest.param(of_memory([("VRAM-C1", "all")], task=None, unread="torn"), (), id="what is no amount"),
-        pytest.param(of_memory([("VRAM-C1", 5000 * "9")], task=None, unread="torn"), (), id="what is longer than any amount"),
+        pytest.param(of_memory([("VRAM-C1", "all")], task=None, unread="torn"), (), id="not an amount"),
+        pytest.param(of_memory([("VRAM-C1", 5000 * "9")], task=None, unread="torn"), (), id="longer than any amount"),
     ],
 )
 def test_a_task_with_memory_sees_the_card_and_leaves_the_rest_to_others(it, devices):
@@ -114,7 +114,7 @@ def test_a_task_with_memory_sees_the_card_and_leaves_the_rest_to_others(it, devi
     [
         pytest.param(of_memory([("VRAM-C1", 8000)]), {"VRAM", "ODD"}, id="of each kind that it did not reserve"),
         pytest.param(container([A]), {"VRAM-C1", "VRAM", "ODD"}, id="of a task with a whole card"),
-        pytest.param(of_memory([("VRAM-C1", "all")], task=None, unread="torn"), {"VRAM-C1", "VRAM", "ODD"}, id="of what is no amount"),
+        pytest.param(of_memory([("VRAM-C1", "all")], task=None, unread="torn"), {"VRAM-C1", "VRAM", "ODD"}, id="of a value that is not an amount"),
     ],
 )
 def test_the_variable_of_an_amount_stays_only_if_swarm_gave_the_amount(it, without):
@@ -184,10 +184,10 @@ def test_a_task_sees_the_card_of_its_slot_at_every_level(it, devices, holds, nam
         pytest.param(with_slots(A1, own=["NVIDIA_VISIBLE_DEVICES=all", f"{LIMIT}=99000"]), (A,), id="a service that names all"),
         pytest.param(with_slots(A1, B1, kind="TOGETHER"), (A, B), id="of two cards, which another level refuses"),
         pytest.param(with_slots("pair", kind="TWO"), (A, B), id="a group"),
-        pytest.param(with_slots(A1, own=[f"{LIMIT}=300"]), (A,), id="a share that is none"),
+        pytest.param(with_slots(A1, own=[f"{LIMIT}=300"]), (A,), id="no usable memory"),
         pytest.param(with_slots(A2, task=None, unread="torn"), (A,), id="the environment, where the file cannot be read"),
         pytest.param(with_slots(f"{FOREIGN}.slot1"), None, id="a slot that the node does not advertise"),
-        pytest.param(with_slots(A1, task=None), None, id="a task that is over"),
+        pytest.param(with_slots(A1, task=None), None, id="a task that has ended"),
         pytest.param(container(), None, id="no reservation"),
         pytest.param(container(own=["NVIDIA_VISIBLE_DEVICES=all"]), None, id="no reservation, and a service that names all"),
         pytest.param(container(own=[f"DOCKER_RESOURCE_{SLOT}=all"], mounts=["/var/run/nvidia-container-devices/all"]), None, id="a mount"),
@@ -219,7 +219,7 @@ def test_slots_together_of_one_kind_do_not_affect_another_kind():
     [
         pytest.param(with_slots(A1, B1, kind="TOGETHER"), "two-cards", f"slots of 2 cards (TOGETHER: {A}, {B}). Reserve fewer", id="two cards"),
         pytest.param(with_slots(A1, own=[f"DOCKER_RESOURCE_{SLOT}={A2}"]), "forged", f"swarm gave it {A1}", id="another slot"),
-        pytest.param(with_slots(A1, own=[f"{LIMIT}=300"]), "too-small", "its share is 300 MiB, and CUDA takes 300 MiB", id="a share that is none"),
+        pytest.param(with_slots(A1, own=[f"{LIMIT}=300"]), "too-small", "its share is 300 MiB, and CUDA takes 300 MiB", id="no usable memory"),
     ],
 )
 def test_impossible_slots_are_refused(it, name, words, level):
@@ -258,7 +258,7 @@ def test_a_task_sees_and_holds_each_gpu_of_its_group_at_every_level(it, devices,
     [
         pytest.param(with_slots(AB, kind=GROUP, own=[f"{VARIABLE}={C}"]), "forged", f"swarm gave it {AB}", id="another card"),
         pytest.param(with_slots(AB, kind=GROUP, own=[f"DOCKER_RESOURCE_{GROUP}={C}+GPU-d"]), "forged", f"swarm gave it {AB}", id="another group"),
-        pytest.param(with_slots(f"{B}+{C}", kind=GROUP), "unknown-device", f"it requests {B}+{C}, which this node does not", id="none of its"),
+        pytest.param(with_slots(f"{B}+{C}", kind=GROUP), "unknown-device", f"it requests {B}+{C}, which this node does not", id="unknown group"),
     ],
 )
 def test_an_impossible_group_is_refused(it, name, words):

@@ -68,11 +68,11 @@ def test_a_task_older_than_the_guard_holds_its_gpu_while_its_first_process_lives
 @pytest.mark.parametrize(
     ("task", "more", "allow"),
     [
-        pytest.param(TASK, {"running": False}, [], id="it ended"),
+        pytest.param(TASK, {"running": False}, [], id="the container has ended"),
         pytest.param(None, {}, [], id="no task"),
         pytest.param(OTHER, {}, [], id="no reservation"),
-        pytest.param(25 * "z", {}, [], id="over"),
-        pytest.param(TASK, {}, ["train"], id="it may see all and holds none"),
+        pytest.param(25 * "z", {}, [], id="the task has ended"),
+        pytest.param(TASK, {}, ["train"], id="the task may see all GPUs and holds none"),
     ],
 )
 def test_a_task_without_gpus_holds_nothing(node, tmp_path, first, task, more, allow):

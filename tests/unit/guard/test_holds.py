@@ -103,7 +103,7 @@ def test_a_holder_that_is_about_to_stop_is_waited_for(folder, tmp_path):
 @pytest.mark.parametrize(
     ("stays", "patience_s", "waited_s"),
     [(True, 3600.0, 1.0), (False, 30.0, 30.0), (True, 0.5, 0.5), (False, 0.0, 0.0)],
-    ids=["who is to stay is not waited for as long", "who may stop is waited for", "never longer than the patience", "without patience"],
+    ids=["a holder that stays is waited for briefly", "a holder that may stop is waited for", "never longer than patience_s", "patience_s is 0"],
 )
 def test_how_long_a_holder_is_waited_for(folder, tmp_path, first, monkeypatch, stays, patience_s, waited_s):
     claimed(folder, hold(tmp_path, pid=first, started=holds.started(first)))

@@ -81,7 +81,7 @@ def test_all_errors_of_a_job_file_are_on_a_line_each_and_no_manager_is_called(ru
 ONE = {
     "no name": ("image: lab/task", "The job has no name. Write one: name: sweep."),
     "no image": ("name: a", "The job a has no image."),
-    "a wrong image is no lacking one": ("name: a\nimage: [x]", "image of the job a is a list, but must be text. Put it in quotes."),
+    "a wrong image is not a missing image": ("name: a\nimage: [x]", "image of the job a is a list, but must be text. Put it in quotes."),
     "a wrong name": ("name: a b\nimage: x", "The name of the job is 'a b'."),
     "a name that is a list": ("name: [a]\nimage: x", "name of the job ['a'] is a list, but must be text."),
     "no secret": ("name: a\nimage: x\nenv: [KEY=s3cret]", "env of the job a is a list, but must be a mapping."),

@@ -31,7 +31,7 @@ def task(state, tried=0, error="", code=None, desired="shutdown", task_id="t1", 
 
 
 STATES = {
-    "not made yet": (service(), [], "queued", None, ""),
+    "no task yet": (service(), [], "queued", None, ""),
     "no room": (service(), [task("pending", error="no suitable node", desired="running")], "queued", None, "no suitable node"),
     "starts": (service(timeout=5), [task("starting", desired="running")], "starting", None, ""),
     "image": (service(), [task("preparing", desired="running")], "starting", None, ""),
@@ -66,10 +66,10 @@ STATES = {
     "forced to run again while it runs": (
         service(tried=1), [task("running", code=0), task("new", tried=1, task_id="t2", desired="ready")], "queued", None, ""
     ),
-    "of two tasks of a try the newer": (
+    "the newer of two tasks of a try": (
         service(), [task("failed", code=1, task_id="z"), task("complete", code=0, task_id="a", made="2026-11-23T11:00:00Z")], "complete", 0, ""
     ),
-    "of two tries the newer": (service(tried=1), [task("failed", code=1), task("complete", tried=1, code=0, task_id="t2")], "complete", 0, ""),
+    "the newer of two tries": (service(tried=1), [task("failed", code=1), task("complete", tried=1, code=0, task_id="t2")], "complete", 0, ""),
 }  # fmt: skip
 
 
@@ -132,8 +132,8 @@ AGAIN = {
     "failed, no retries": (of("failed"), 0, None),
     "failed": (of("failed", retried=1), 2, "retry"),
     "timed out": (of("timed out"), 1, "retry"),
-    "used up": (of("failed", retried=2), 2, None),
-    "refused costs none": (of("refused", HELD), 0, "resubmit"),
+    "no retries left": (of("failed", retried=2), 2, None),
+    "a refusal uses no retry": (of("refused", HELD), 0, "resubmit"),
     "a guard that does not run": (of("refused", BROKEN), 0, "resubmit"),
     "refused too often": (of("refused", HELD, refused=20), 5, None),
     "refused anywhere": (of("refused", OWN), 5, None),

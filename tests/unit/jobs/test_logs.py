@@ -73,7 +73,7 @@ def test_a_job_name_cannot_name_another_directory(tmp_path):
 
 
 WRONG = {
-    "not all could be read": ([framed((1, b"one\n"), (3, b"incomplete log stream: node n1 is not available"))], 0, "n1 is not available"),
+    "the log of a node is missing": ([framed((1, b"one\n"), (3, b"incomplete log stream: node n1 is not available"))], 0, "n1 is not available"),
     "broken off in a part": ([LOG[:-2]], 0, "was cut off"),
     "broken off in a header": ([LOG[:-10]], 0, "was cut off"),
     "without an end": ([framed((1, b"x" * (1 << 20)))] * 3, 2, "more than 2 MiB"),

@@ -60,8 +60,8 @@ def test_encrypted_networks_between_incompatible_releases_are_reported(one, othe
         (("29.2.1", None), two("n1", "n2")),
     ],
     ids=[
-        "both of the one kind", "both of the other", "one node", "not encrypted", "two networks", "one has ended", "one has no node",
-        "one node is gone", "no network", "a release that is not known",
+        "both affected", "neither affected", "one node", "not encrypted", "two networks", "one has ended", "one has no node",
+        "one node is gone", "no network", "an unknown release",
     ],
 )  # fmt: skip
 def test_other_networks_are_not_reported(engines, tasks):

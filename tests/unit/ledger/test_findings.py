@@ -107,7 +107,7 @@ def test_newer_leaders_do_not_count_finished_jobs(leader):
         (discrete(8000), [ended("t1", discrete(3000)), ended("t2", discrete(6000))], 9000, True),
         ([], [ended("t1", discrete(1))], 1, True),
     ],
-    ids=["apart", "two runs of one job", "gone", "no GPU left", "fits", "too much", "too much by itself", "no such kind left"],
+    ids=["another GPU", "two runs of one job", "its GPU is gone", "no GPU left", "fits", "too much", "too much for one job", "no such kind left"],
 )
 def test_finished_jobs_still_count_under_an_old_leader(advertised, tasks, amount, clash):
     result = findings_of([node(resources=advertised)], tasks)
@@ -124,7 +124,7 @@ def test_finished_jobs_still_count_under_an_old_leader(advertised, tasks, amount
         task("t1", given=named(A), state="shutdown", desired="shutdown"),
         task("t1", given=named(A), state="failed", desired="running"),
     ],
-    ids=["still running", "nothing given", "given up by swarm", "no job", "no job, about to be restarted"],
+    ids=["still running", "nothing allocated", "failed and not restarted", "no job", "no job, about to be restarted"],
 )
 def test_other_tasks_are_no_finished_jobs(one):
     assert findings_of([node(resources=named(A))], [one])["finished_jobs"] == []
@@ -152,7 +152,7 @@ def test_services_that_see_gpus_without_a_reservation_are_named(env, trap, varia
         ({"n1": "reserved", "n2": "exclusive"}, [], False),
         ({"n1": "reserved", "n2": "exclusive"}, [task("t1")], True),
     ],
-    ids=["off", "a node without a guard", "one that only counts", "refused everywhere", "it runs: from before, or allowed"],
+    ids=["off", "a node without a guard", "a guard in audit mode", "refused everywhere", "a task of the service runs"],
 )
 def test_a_service_that_guards_refuse_is_not_warned_of(levels, tasks, warned):
     nodes = [node(resources=named(A)), node("n2", resources=named(B))]

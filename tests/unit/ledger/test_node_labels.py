@@ -53,7 +53,7 @@ def display_values(one: dict[str, Any]) -> tuple[str, str, str]:
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
-@pytest.mark.parametrize("others", [{}, {"gpu.count": "9", "gpu.healthy": "false", "gpu.model": "of-another-tool"}], ids=["alone", "beside"])
+@pytest.mark.parametrize("others", [{}, {"gpu.count": "9", "gpu.healthy": "false", "gpu.model": "of-another-tool"}], ids=["alone", "beside others"])
 def test_the_prefix_comes_from_the_record_of_a_run(prefix, others):
     if prefix == "gpu.":
         others = {"rack.count": "7", "rack.model": "R3"}
@@ -97,7 +97,7 @@ WITHOUT = written("")
         (Label("ok"), "", "", False),
         (None, "", "", False),
     ],
-    ids=["well", "left out", "degraded", "faulty", "of an older release", "unwatched"],
+    ids=["healthy", "a GPU is excluded", "degraded", "faulty", "of an older release", "unwatched"],
 )
 def test_without_labels_the_node_reports_model_and_health(report, model, why, left_out):
     assert not [key for key in WITHOUT if not key.startswith(("cpu.", "gpu-swarm."))]

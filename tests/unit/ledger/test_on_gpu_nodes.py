@@ -45,7 +45,7 @@ def test_a_service_with_tasks_on_gpu_nodes_is_listed():
         (service(**{"NVIDIA-GPU": 1}), [task("t1", "gpu", given=named(A))]),
         (service(SSD=1), [task("t1", "gpu")]),  # its task predates the reservation
     ],
-    ids=["elsewhere", "ended", "no task", "reserves", "reserves from now on"],
+    ids=["on a node without GPUs", "ended", "no task", "reserves", "a reservation that is newer than the task"],
 )
 def test_other_services_are_not_listed(one, tasks):
     assert found([one], tasks) == []

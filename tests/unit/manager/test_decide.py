@@ -74,7 +74,7 @@ def test_a_node_that_reports_a_fault_is_paused(value, fault):
         reporting(State="down"),
         paused(reporting()),
     ],
-    ids=["operator's pause", "operator's drain", "paused by a run", "drained by a run", "down", "done"],
+    ids=["operator's pause", "operator's drain", "paused by a run", "drained by a run", "down", "paused by this service"],
 )
 def test_a_node_that_takes_no_tasks_stays_unchanged(node):
     decision, _memory = decided(fleet(node))

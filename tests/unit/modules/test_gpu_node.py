@@ -259,14 +259,14 @@ POLICIES = {
         ["MIG-3g.40gb", "MIG-2g.20gb", "MIG-1g.10gb", "NVIDIA-GPU"],
         "DOCKER_RESOURCE_MIG-3G.40GB,DOCKER_RESOURCE_MIG-2G.20GB,DOCKER_RESOURCE_MIG-1G.10GB,DOCKER_RESOURCE_NVIDIA-GPU",
     ),
-    "memory of one card, another whole": (
+    "memory of one card and a whole card": (
         "l40s-t4",
         [{"as": "vram", "select": {"model": ["*T4*"]}, "reserve_mib": 360}, {"as": "gpu"}],
         ["NVIDIA-GPU", "VRAM=15000"],
         "DOCKER_RESOURCE_NVIDIA-GPU",
     ),
-    "the sum": ("rtx4090x2", [{"as": "vram", "sum": True}], ["VRAM=49128"], None),
-    "unified memory, whole": ("gb10", [{"as": "gpu"}], ["NVIDIA-GPU"], "DOCKER_RESOURCE_NVIDIA-GPU"),
+    "the sum of all cards": ("rtx4090x2", [{"as": "vram", "sum": True}], ["VRAM=49128"], None),
+    "a whole GPU with unified memory": ("gb10", [{"as": "gpu"}], ["NVIDIA-GPU"], "DOCKER_RESOURCE_NVIDIA-GPU"),
 }
 
 
@@ -333,18 +333,18 @@ def kind(name):
 
 # the error -> (files, options, words of the message in order; {d} and {r} are the files)
 BAD = {
-    "daemon.json that is no JSON": ({"daemon": b"{a: 1}"}, {}, ["{d}: it is not JSON", "line 1", "Fix the file, and run this again."]),
+    "daemon.json is not JSON": ({"daemon": b"{a: 1}"}, {}, ["{d}: it is not JSON", "line 1", "Fix the file, and run this again."]),
     "a JSON list": ({"daemon": b"[1]"}, {}, ["{d}: it contains a list, but dockerd expects an object", "Fix the file"]),
     "garbage at the end": ({"daemon": b"{}\n}"}, {}, ["{d}: it is not JSON", "line 2", "Fix the file"]),
-    "runtimes that is no object": ({"daemon": b'{"runtimes": [1]}'}, {}, ["{d}: runtimes is a list ([1])", "an object", "Fix the file"]),
-    "resources that are no list": (
+    "runtimes is not an object": ({"daemon": b'{"runtimes": [1]}'}, {}, ["{d}: runtimes is a list ([1])", "an object", "Fix the file"]),
+    "resources are not a list": (
         {"daemon": b'{"node-generic-resources": "GPU=1"}'},
         {},
         ["{d}: node-generic-resources is a string ('GPU=1')", "Fix the file"],
     ),
     "live-restore": ({"daemon": b'{"live-restore": true}'}, {}, ["{d}: live-restore is true", "Remove the key"]),
     "no config.toml": ({"runtime": None}, {}, ["NVIDIA Container Toolkit is not installed (no {r})", "Install it first"]),
-    "config.toml that is no TOML": ({"runtime": b"swarm-resource = \n"}, {}, ["{r}: it is not TOML", "Fix the file"]),
+    "config.toml is not TOML": ({"runtime": b"swarm-resource = \n"}, {}, ["{r}: it is not TOML", "Fix the file"]),
     "a directory": ({"daemon": "directory"}, {}, ["{d}: Is a directory", "run this again"]),
     "no NVML library": (
         {},

@@ -172,9 +172,9 @@ def test_a_job_that_is_being_removed_does_not_run_again_before_it_is_removed(run
 
 
 WRONG = {
-    "a kind that there is not": ({"kind": "H100"}, "No node of the swarm advertises the resource kind H100. Advertised are: NVIDIA-GPU"),
+    "an unknown kind": ({"kind": "H100"}, "No node of the swarm advertises the resource kind H100. Advertised are: NVIDIA-GPU"),
     "more than any node has": ({"gpus": 3}, "No node could ever run it"),
-    "nowhere": ({"constraints": ["node.labels.x==y"]}, "No node could ever run it"),
+    "a constraint that no node meets": ({"constraints": ["node.labels.x==y"]}, "No node could ever run it"),
 }
 
 

@@ -45,18 +45,18 @@ DONE = {
     "several": (job(TotalCompletions=2, MaxConcurrent=1), [ended("t1"), ended("t2")]),
     "several at a time": (job(MaxConcurrent=2), [ended("t1"), ended("t2")]),
     "at the second attempt": (job(), [ended("t1", "failed"), ended("t2")]),
-    "run anew": (job(iteration=14), [ended("t1", iteration=9), ended("t2", iteration=14)]),
-    "a global one": (GLOBAL, [ended("t1"), ended("t2")]),
+    "submitted again": (job(iteration=14), [ended("t1", iteration=9), ended("t2", iteration=14)]),
+    "a global job": (GLOBAL, [ended("t1"), ended("t2")]),
 }
 NOT_DONE = {
     "no job": (service("s1", "sweep"), [task("t1", state="complete")], "it is not a job"),
     "one task runs": (job(TotalCompletions=2), [ended("t1"), ended("t2", "running")], "1 of its tasks runs or waits"),
     "tasks wait": (job(TotalCompletions=3), [ended("t1"), ended("t2", "pending"), ended("t3", "new")], "2 of its tasks run or wait"),
-    "one failed for good": (job(TotalCompletions=2), [ended("t1"), ended("t2", "failed")], "1 of 2 of its tasks are complete"),
-    "run anew, and not begun": (job(iteration=14), [ended("t1", iteration=9)], "0 of 1"),
+    "one task failed and is not retried": (job(TotalCompletions=2), [ended("t1"), ended("t2", "failed")], "1 of 2 of its tasks are complete"),
+    "submitted again, not begun": (job(iteration=14), [ended("t1", iteration=9)], "0 of 1"),
     "not begun": (job(), [], "0 of 1"),
-    "a global one that runs": (GLOBAL, [ended("t1"), ended("t2", "running")], "1 of its tasks"),
-    "a global one that came nowhere": (GLOBAL, [], "0 of 1"),
+    "a global job that runs": (GLOBAL, [ended("t1"), ended("t2", "running")], "1 of its tasks"),
+    "a global job without a node": (GLOBAL, [], "0 of 1"),
 }
 
 
@@ -164,7 +164,7 @@ CALLS = ["service", "tasks_of", "update_service", "tasks_of again", "service aga
 
 
 @pytest.mark.parametrize("when", CALLS)
-@pytest.mark.parametrize("begun", [True, False], ids=["its task is there", "its task is not there yet"])
+@pytest.mark.parametrize("begun", [True, False], ids=["with its new task", "before its new task exists"])
 def test_a_job_that_runs_again_meanwhile_stays(run, when, begun):
     """The job runs again before each of the calls, up to the last read."""
     manager, calls = VersionedServices([once()], [ran()]), []
