@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Data and helpers that several tests need are in support/. They are importable by their plain names."""
+"""Data and helpers that several tests need are in support/. Tests import these modules by their plain names."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 
-importlib.import_module("checkout")  # imported for its side effect: the tests collected next can import the collection
+importlib.import_module("checkout")  # imported for its side effect: the tests that pytest collects next can import the collection
 
-# The time of an example depends on the load of the machine, and is no result of a test.
+# The duration of an example depends on the load of the machine, so a slow example is not a failure.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 

@@ -35,7 +35,7 @@ def there(process):
 
 
 def alive(process):
-    """Return whether it exists and is no zombie."""
+    """Return whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
     except FileNotFoundError:
@@ -80,7 +80,7 @@ def test_a_hung_call_is_given_up(monkeypatch):
 
 
 def test_a_call_that_ignores_signals_is_not_waited_for(monkeypatch):
-    """As in uninterruptible sleep."""
+    """For example, a process in uninterruptible sleep ignores signals."""
     sent, kill = [], os.kill
     monkeypatch.setattr(_bounded.os, "kill", lambda process, number: sent.append((process, number)))
     monkeypatch.setattr(_bounded, "_KILL_S", 0.05)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The code blocks of the pages, but for YAML, which settings/test_blocks.py takes: they parse, and what they name exists."""
+"""The code blocks of the pages can be parsed, and all names in them exist. settings/test_blocks.py tests the blocks with YAML."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ NAME = re.compile(r"(?<![\w/.-])fleet\.gpu_swarm\.([a-z]\w*)")
 
 
 def commands(text: str) -> list[str]:
-    """Return the commands of a console block: what follows the prompt of a user or of root, with the lines that a backslash continues."""
+    """Return the commands of a console block. A command follows a prompt of a user or of root. A backslash continues it on the next line."""
     return [match.replace("\\\n", " ") for match in re.findall(r"^[$#] ((?:.*\\\n)*.*)$", text, re.MULTILINE)]
 
 
 def wrong_in(command: str) -> list[str]:
-    """Return what is wrong with a command: its syntax, and names that do not exist."""
+    """Return the errors of a command: errors of its syntax, and names that do not exist."""
     checked = subprocess.run(["bash", "-n", "-c", command], capture_output=True, text=True, check=False)
     if checked.returncode:
         return [checked.stderr.strip()]
@@ -104,7 +104,7 @@ def test_commands_of_a_console_are_right(name: str, text: str) -> None:
 
 @pytest.mark.parametrize(("name", "language", "text"), BLOCKS, ids=[name for name, _language, _text in BLOCKS])
 def test_other_blocks_parse(name: str, language: str, text: str) -> None:
-    """A block of another language needs a check here."""
+    """If a page gets a block of another language, this test needs a check for it."""
     if language == "ini":
         configparser.ConfigParser(interpolation=None).read_string(text)
     elif language == "json":

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The inventories of docs/examples/swarms/: two swarms from one source, which no run can mix."""
+"""The inventories of docs/examples/swarms/ describe two swarms with common settings. A run cannot mix the two swarms."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_machine_without_a_duty_is_an_error(tmp_path):
 
 
 def test_both_at_once_are_two_swarms_and_refused():
-    """With --limit, the run would have hosts of one site only."""
+    """With --limit, the run would only have hosts of one site."""
     managers = sorted(groups_of("machines.yml", "berlin.yml", "oslo.yml")["swarm_managers"])
     answers = {name: {"swarm": {"state": "active", "id": f"of-{name}", "control_available": True}} for name in managers}
     error = find_swarm(answers, managers, ["b7.example.org"])["error"]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Ansible accepts the tasks of docs/examples/, and each has a limit."""
+"""Ansible accepts the tasks of docs/examples/, and each task has a time limit."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_a_new_file_is_written(tmp_path, wanted, made, umask):
 
 def test_a_full_disk_is_reported_with_the_file(tmp_path, monkeypatch):
     def full(_handle):
-        raise OSError(errno.ENOSPC, "No space left on device")  # like write and fsync, which do not name the file
+        raise OSError(errno.ENOSPC, "No space left on device")  # like an error of write and fsync, which does not name the file
 
     path = tmp_path / "f"
     path.write_bytes(b"before")
@@ -117,7 +117,7 @@ def test_a_file_is_restored(tmp_path):
     taken = Snapshot.take(str(path))
     before = os.stat(path)
     _files.restore(taken, never)
-    assert os.stat(path).st_ino == before.st_ino  # not written at all
+    assert os.stat(path).st_ino == before.st_ino  # the file was not written
     path.write_bytes(b"after")
     _files.restore(taken, move)
     assert path.read_bytes() == b"before"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The callback that makes ansible-playbook sleep until a fork is free. Ansible's code that it relies on exists."""
+"""The callback that makes ansible-playbook sleep until a fork is free. Also checks that Ansible has the code that this callback needs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CALLBACK = Path(__file__).resolve().parents[2] / "playbooks" / "callback_plugins
 
 @pytest.fixture
 def callback(monkeypatch):
-    """The callback's names. What it changes of Ansible is restored after the test."""
+    """Return the names in the callback's file. After the test, Ansible's changed code is restored."""
     monkeypatch.setattr(StrategyBase, "_queue_task", StrategyBase._queue_task)
     return SimpleNamespace(**runpy.run_path(str(CALLBACK)))
 
 
 @pytest.fixture
 def processes():
-    """Start two processes that live until they get input, or the test ends."""
+    """Start two processes. Each process runs until it gets input or the test ends."""
     started = []
     for _number in range(2):
         reader, writer = multiprocessing.Pipe(duplex=False)
@@ -47,13 +47,13 @@ def test_ansible_checks_its_forks_in_this_method():
 
 
 def test_a_task_is_started_when_a_fork_is_free(callback, monkeypatch, processes):
-    """It starts when the first of all forks has ended, immediately and without polling."""
+    """The task starts at once when any fork has ended, without polling."""
     waited = []
 
     def wait(sentinels, timeout):
         waited.append(len(sentinels))
         processes[1].end()
-        return connection_wait(sentinels, timeout=None)  # for any time: no polling is needed
+        return connection_wait(sentinels, timeout=None)  # without a time limit, because no polling is needed
 
     connection_wait = connection.wait
     monkeypatch.setattr(connection, "wait", wait)
@@ -78,7 +78,7 @@ def test_with_a_free_fork_there_is_no_wait(callback, monkeypatch, processes, fre
 
 
 def test_a_fork_that_left_a_process_behind_counts_as_ended(callback, monkeypatch, processes):
-    """A process left by a task may hold the end of the pipe that the wait watches."""
+    """The wait watches the end of a pipe. A process that a task left behind may keep this pipe open."""
     waits = iter([lambda: None, processes[0].process.kill, processes[0].process.join])
     monkeypatch.setattr(connection, "wait", lambda sentinels, timeout: next(waits)())
     callback.await_free_fork([one.process for one in processes])

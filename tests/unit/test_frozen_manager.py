@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A manager outside of the run that freezes during a query. Uses the real tasks, but with a shorter limit."""
+"""A manager that is not in the run freezes during a query. The test uses the real tasks, but with a shorter limit."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ MANAGER_CALL = """
 
 @pytest.mark.parametrize("call", ["swarm_gpu_info:", pytest.param("swarm_lease: {ttl: 60}", marks=pytest.mark.long)])
 def test_a_call_on_a_frozen_manager_fails_in_the_end(call, tmp_path):
-    """Here it ends after 3 s. The limit is in the code, because a timeout of the task would fail the task on all hosts."""
+    """In this test the call ends after 3 s. The limit is in the code, because a timeout of the task would fail the task on all hosts."""
     home = tmp_path / "collections" / "ansible_collections" / "fleet" / "gpu_swarm"
     for folder in ("meta", "plugins"):
         shutil.copytree(ROOT / folder, home / folder)

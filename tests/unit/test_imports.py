@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A file of tests can be read, moved and removed alone. Code that two of them need is in a third file without tests."""
+"""Each file of tests can be read, moved and removed alone. If two of these files need the same code, a third file without tests contains it."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_other_callbacks_get_the_end_of_the_run(folder, nodes, status, line, by)
     assert done.returncode == status, done.stdout + done.stderr
     assert (folder / "theirs.txt").read_text() == "on_stats"
     assert [path.suffix for path in (folder / "junit").iterdir()] == [".xml"]
-    _before, _time, after = done.stdout.partition("fleet.gpu_swarm.report ---")  # which profile_tasks prints at the end
+    _before, _time, after = done.stdout.partition("fleet.gpu_swarm.report ---")  # profile_tasks prints this line at the end
     assert after.count(line) == 1, done.stdout
 
 

@@ -18,7 +18,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import Gpu
 
 
 def packed(path, **files):
-    """Write a zip file with a ``name.py`` for each, in a folder if the name is ``deep_name``."""
+    """Write a zip file with a file ``name.py`` for each name. For ``deep_name``, the file is in a folder."""
     with zipfile.ZipFile(path, "w") as archive:
         for name, text in files.items():
             archive.writestr(name.replace("deep_", "deep/") + ".py", text)
@@ -26,7 +26,7 @@ def packed(path, **files):
 
 
 def tree(state):
-    """Return the stored files, as name -> text."""
+    """Return the stored files as {name: text}."""
     current = state / "lib" / "current"
     return {str(file.relative_to(current)): file.read_text() for file in sorted(current.rglob("*.py"))}
 

@@ -51,7 +51,7 @@ def test_links_lead_to_files_in_the_collection(text):
 
 
 def test_pages_that_code_and_settings_name_exist():
-    """In messages, comments and the documentation of modules and roles."""
+    """The names are in messages, in comments, and in the documentation of modules and roles."""
     files = [path for folder in ("plugins", "roles", "playbooks", "docs") for path in (ROOT / folder).rglob("*") if path.suffix in NAMING]
     named = [(path, name) for path in files for name in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text(encoding="utf-8"))]
     assert len(named) > 50

@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 ROWS, COLUMNS = 50, 100
 LIMIT_S = 60.0
-# Longer than the thread would take to write.
+# The thread would write within this time.
 SILENCE_S = 2.5 * live_line.REWRITE_INTERVAL_S
 LOCAL = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
 STEPS = """
@@ -95,7 +95,7 @@ class Terminal:
         os.close(self._terminal)
 
     def read(self, within_s):
-        """Return whether the program wrote more."""
+        """Read the next output. Return whether the program wrote more."""
         if not select.select([self._terminal], [], [], within_s)[0]:
             return False
         try:
@@ -126,7 +126,7 @@ class Terminal:
 
 
 def screen(text):
-    """Return the lines that a person sees. It knows the escape codes for colours and for erasing to the end of the line."""
+    """Return the lines that a person sees. Supports the escape codes for colours and for erasing to the end of the line."""
     lines, column = [""], 0
     for part in re.findall(r"\x1b\[[0-9;]*[A-Za-z]?|.", text, re.DOTALL):
         if part == "\r":
@@ -176,7 +176,7 @@ def test_the_line_is_rewritten_and_other_output_stays_whole(folder):
             terminal.answer(answer)
         assert terminal.await_end() == 0
         lines = [re.sub(r"\*{3,}", "***", re.sub(r" +\d+ s$", " N s", line)) for line in screen(terminal.text)]
-    assert [line for line in lines if line != "Second N s"] == [  # a step that took a second has a line
+    assert [line for line in lines if line != "Second N s"] == [  # a step that ran for a second has a line
         "[WARNING]: careful with that",
         "TASK [Look] ***",
         "ok: [g1] => {",

@@ -131,7 +131,7 @@ def flipped(packet, place=-1):
 
 @pytest.mark.parametrize(("data", "key"), [(BINARY, NVIDIA), (MIRRORS, MIRROR)], ids=["RSA", "Ed25519"])
 def test_signed_subkeys_are_accepted(data, key):
-    """Even if another program has inserted something between them, or there is an additional signature."""
+    """This holds even if another program has inserted a packet between the subkeys, or has added a signature."""
     assert fingerprints(data) == [key]
     *before, subkey, signed = (whole for _kind, whole, _body in packets(data)[:5])
     for behind in (b"\xb0\x01\x06" + signed, SELF + signed, signed + SELF):
@@ -163,7 +163,7 @@ def test_signed_subkeys_are_accepted(data, key):
     ],
 )  # fmt: skip
 def test_an_unsigned_subkey_is_refused(data):
-    """An attacker who adds a subkey can sign with it, and the key's fingerprint stays the same."""
+    """An attacker could add a subkey and sign with this subkey, and the fingerprint of the key would not change."""
     for form in (data, armor(data)):
         with pytest.raises(GpuSwarmError, match="the key has not signed its subkey|cut off|version 0"):
             parse_keys(form)
@@ -177,7 +177,7 @@ def test_a_key_of_an_impossible_size_is_refused(packet):
 
 
 def test_any_file_is_accepted_or_refused():
-    """There is no other error."""
+    """No other exception is raised."""
     source = random.Random(7)
     for _try in range(400):
         data = bytearray(source.choice((BINARY, MIRRORS)))
@@ -193,7 +193,7 @@ def test_any_file_is_accepted_or_refused():
 
 
 def test_only_checked_packets_are_written():
-    """In the form of gpg and NVIDIA's repository, whatever the source."""
+    """For every source, the written file has the form of gpg and of NVIDIA's repository."""
     for data in (BINARY, ARMORED, armor(BINARY, headers="Comment: one\n"), ARMORED.replace(b"\n", b"\r\n")):
         assert encode_keys(parse_keys(data), armored=True) == ARMORED
         assert encode_keys(parse_keys(data), armored=False) == BINARY

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The outputs that pages show have the words of the code."""
+"""The outputs on the pages contain the texts of the code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from tests import messages
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-# (page, words that it shows). A gap stands for inserted values, and for the places where a table folds a text.
+# (page, texts that the page shows). A gap stands for inserted values, and for the places where a table folds a text.
 SHOWN = [
     ("operate/status.md", "feasible nodes: …"),
     ("operate/status.md", "swarm's message: …"),

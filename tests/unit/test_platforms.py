@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""docs/reference/platforms.md and the README's table name the tests that prove each platform, or say that none does.
+"""docs/reference/platforms.md and the README's table name the tests of each platform, or say that the platform is untested.
 
-Both are compared with the existing tests and the lab's nodes, and false statements are found.
+Both tables are compared with the existing tests and with the nodes of the lab. False statements are found.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def changed(text: str, old: str, new: str) -> str:
 
 
 def in_one_line(text: str) -> str:
-    """Return the page with the sentence about an outstanding whole run, in one line."""
+    """Return the page in one line, with the sentence about a whole run that is still outstanding."""
     either = f"{platforms.YET}|{platforms.WHOLE_RUN.pattern}".replace(" ", r"\s")
     return re.sub(either, platforms.YET, text)
 
@@ -52,7 +52,7 @@ def test_the_readme_agrees_with_the_page() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "found"),
     [
-        # All of its nodes are Debian 12.
+        # All nodes of this stage are Debian 12.
         (r"^\| Debian 13 .*$", "| Debian 13 | `debian13` | `tests/e2e/test_rpm_nodes.py` |", "test_rpm_nodes.py has no node debian13"),
         # A node of RHEL's family is not Debian.
         (r"^\| Debian 12 .*$", "| Debian 12 | `debian12` | `tests/e2e/test_rpm_nodes.py` |", "has no node debian12"),

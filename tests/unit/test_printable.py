@@ -27,10 +27,10 @@ ERASE = "T4\x1b[2K\rready"
         (ERASE, "T4\\x1b[2K\\rready"),
         ("a\u202eb", "a\\u202eb"),  # the following text is read from right to left
         ("a\u2066b\u200b\ufeff", "a\\u2066b\\u200b\\ufeff"),
-        ("\x9b2K", "\\x9b2K"),  # means ESC [ for some terminals
+        ("\x9b2K", "\\x9b2K"),  # some terminals read this character as ESC [
         ("a\nok: [g1]", "a\\nok: [g1]"),
         ("a\u2028b\x7f", "a\\u2028b\\x7f"),
-        ("a\udcffb", "a\\udcffb"),  # cannot be written at all
+        ("a\udcffb", "a\\udcffb"),  # this character cannot be written
         ("", ""),
     ],
 )

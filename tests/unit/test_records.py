@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The records that several rooms share describe each of their fields."""
+"""Each field of the records that several rooms share has a description."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_the_source_of_packages_is_left_to_the_user():
 
 @pytest.mark.parametrize("name", ["nvidia-ml-py", "archspec"])
 def test_users_are_given_the_versions_that_were_tested(name):
-    """One of them runs as root on their nodes."""
+    """One of these packages runs as root on the nodes of users."""
     (command,) = re.findall(r"^ *\$ pip install (.*nvidia-ml-py.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
     pin = f"{name}=={PINS[name][0]}"
     assert pin in command.split()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The rooms of plugins/ (docs/ARCHITECTURE.md): who imports whom, and which files use the outside."""
+"""The rooms of plugins/ (docs/ARCHITECTURE.md): the imports between rooms, and the files that import external libraries."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_nothing_imports_the_docker_sdk():
     [
         ("from .._policy import rules", "module_utils/_policy/rules.py"),
         ("from .._policy.rules import check_rules", "module_utils/_policy/rules.py"),
-        ("from ..._errors import GpuSwarmError", None),  # one level too many leads out of module_utils
+        ("from ..._errors import GpuSwarmError", None),  # with one level too many, the import leaves module_utils
         ("from .._errors import GpuSwarmError", "module_utils/_errors.py"),
         ("from . import journal", "module_utils/_node/journal.py"),
         ("def late():\n    from .journal import State", "module_utils/_node/journal.py"),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""No test on real nodes depends on how many starts of dockerd earlier tests used within a minute. On a fast machine they use more."""
+"""No test on real nodes depends on earlier starts of dockerd within a minute. On a fast machine, earlier tests start dockerd more often."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import re
 from pathlib import Path
 
 TESTS = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists()) / "tests"
-# After "kill -9", systemd starts it. In Python, each word of a command is a separate string.
+# After "kill -9", systemd starts dockerd. In Python, each word of a command is a separate string.
 STARTS = re.compile(
     r"""systemctl[" ,]+(?:re)?start[^#]*\bdocker(?:\.service)?(?=[" ;&)]|$)"""
     r"""|kill\b(?! -(?:STOP|CONT))[^#]*(?:\bdocker\.service|docker\.pid|\bdockerd\b)"""
 )
-# Node.dockerd, which clears them first, and tests of the limit itself.
+# Exceptions: Node.dockerd clears the count of starts first, and some tests test the limit itself.
 APART = {"fleet.py", "test_faults.py"}
 
 

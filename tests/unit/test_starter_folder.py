@@ -26,12 +26,12 @@ def variables(name, host, tmp_path):
 
 
 def test_the_cards_of_three_machines_have_a_kind_per_model(tmp_path):
-    """The files in group_vars win over the variables of a group in an inventory file."""
+    """The files in group_vars override the variables of a group in an inventory file."""
     first, *_others = variables("three_machines.yml", "a.example.org", tmp_path)["gpu_node_advertise"]
     assert first["as"] == "model"
 
 
 @pytest.mark.parametrize("name", INVENTORIES)
 def test_nothing_becomes_root_on_the_controller(name, tmp_path):
-    """Variables of all hosts also count for localhost, where bundle works."""
+    """Variables of all hosts also apply to localhost, and bundle runs on localhost."""
     assert "ansible_become" not in variables(name, "localhost", tmp_path)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A task file begins with the variables that it reads and sets. They are global to a host, and nothing else says which file sets which."""
+"""A task file begins with the variables that it reads and sets. Variables are global to a host, and no other text names the file that sets them."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def tasks(items):
 
 
 def sets(text):
-    """Return the variables that its tasks set."""
+    """Return the variables that the tasks of a file set."""
     found = list(tasks(yaml.safe_load(text)))
     return {task["register"] for task in found if "register" in task} | {name for task in found for name in task.get(SET_FACT, {})}
 
 
 def gives(found):
-    """Return the variables that its tasks or plays pass to the files that they call."""
+    """Return the variables that the tasks or plays of a file pass to the files that they call."""
     if isinstance(found, dict):
         yield from (name for name in found.get("vars") or () if name.startswith("_"))
     for part in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
@@ -49,7 +49,7 @@ def gives(found):
 
 
 def state(text):
-    """Return both, except private variables of the file."""
+    """Return the variables that a file sets or passes on, except its private variables."""
     return sets(text) | set(gives(yaml.safe_load(text)))
 
 
@@ -65,18 +65,18 @@ def named(name, text):
 
 
 def read(text, own=()):
-    """Return the text without comments, and without the variables that its own tasks set."""
+    """Return the text of a file without comments, and without the variables ``own`` that its tasks set."""
     bare = re.sub(r"^ *#.*$", "", text, flags=re.MULTILINE)
     return re.sub(rf"(?<!\w)({'|'.join(map(re.escape, own))})(?!\w)", "", bare) if own else bare
 
 
 def unnamed(text, others):
-    """Return variables that the file sets, that files without their own value read, and that its first comment does not name."""
+    """Return the variables that the file sets but its first comment does not name, if another file without its own value reads them."""
     return sorted(name for name in sets(text) if any(named(name, other) for other in others) and not named(name, comment(text)))
 
 
 def unread(text, others):
-    """Return variables that the file reads, that others set or pass, that it does not set itself, and that its first comment does not name."""
+    """Return the variables that the file reads but its first comment does not name, if another file sets or passes them and this file does not."""
     bare, said = read(text), comment(text)
     return sorted(
         name

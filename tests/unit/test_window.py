@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A window has few tasks, because each one costs every node of a batch time out of service.
+"""A window has few tasks, because during each task every node of a batch is out of service.
 
-The node is changed by ``provision``, its toolkit stays unchanged, and nothing fails.
+In these windows ``provision`` changes the node but not its toolkit, and no task fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import yaml
 ROOT = next(folder for folder in Path(__file__).resolve().parents if (folder / "galaxy.yml").exists())
 OWN = "fleet.gpu_swarm."
 BEGIN = "playbooks/tasks/window/main.yml"
-CHANGE = {"{{ _gpu_swarm_change }}": "configure.yml"}  # set by provision
+CHANGE = {"{{ _gpu_swarm_change }}": "configure.yml"}  # provision sets these variables
 STATIC, DYNAMIC = ("ansible.builtin.import_tasks",), ("ansible.builtin.include_tasks", "ansible.builtin.include_role")
 # Tasks that such a window skips, with their purpose.
 OTHERWISE = {
@@ -41,7 +41,7 @@ def leads_to(path, task):
 
 
 def walk(path, fails=False):
-    """Yield the file, a task, and whether it handles an error, in order and with the included files."""
+    """Yield the file, a task, and whether the task handles an error. The order is that of the run, with the included files."""
     yield from _walked(path, yaml.safe_load((ROOT / path).read_text(encoding="utf-8")), fails)
 
 

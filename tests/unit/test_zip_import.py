@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Imports from Ansible's archive are compiled once, or not at all if the node keeps them compiled.
+"""Imports from Ansible's archive are compiled once. If the node has the compiled files already, nothing is compiled.
 
 Every module sets this up before it imports anything else.
 """
@@ -42,7 +42,7 @@ FIRST = "from ..module_utils import _zip_import"
 
 @pytest.fixture
 def archive(tmp_path):
-    """Make an archive like Ansible's, with a package ``our``."""
+    """Create an archive like Ansible's, with a package ``our``."""
     path = tmp_path / "sent.zip"
     with zipfile.ZipFile(path, "w") as opened:
         for name in ("our/__init__.py", *FILES):
@@ -52,7 +52,7 @@ def archive(tmp_path):
 
 
 def compiled_by(archive, how, home="/none", *more):
-    """Return the files that a process with all imports has compiled. It is checked to know their location."""
+    """Return the files that a process with all imports has compiled. Also check that the process knows the location of the files."""
     done = subprocess.run([sys.executable, "-I", "-c", RUN, *map(str, (archive, how, home, *more))], capture_output=True, text=True, check=True)
     compiled, deep, room, path = json.loads(done.stdout)
     assert (deep, room, path) == (f"{archive}/our/room/deep.py", f"{archive}/our/room/__init__.py", [f"{archive}/our/room"])
@@ -68,7 +68,7 @@ import our._zip_import
 
 
 def garbage_of(folder):
-    """Return the threshold of a process that has imported _zip_import from there, and whether it skips its objects in the last collection."""
+    """Import _zip_import from this path in a process. Return its threshold, and whether its last collection skips the existing objects."""
     done = subprocess.run([sys.executable, "-I", "-c", GARBAGE, str(folder)], capture_output=True, text=True, check=True)
     return done.stdout.split()
 
@@ -77,7 +77,7 @@ def test_a_module_collects_garbage_less_often_and_not_at_its_end(archive, tmp_pa
     assert garbage_of(archive) == [str(_zip_import.MANY_OBJECTS), "True"]
     with zipfile.ZipFile(archive) as opened:
         opened.extractall(tmp_path / "kept")
-    threshold, frozen = garbage_of(tmp_path / "kept")  # like the watcher, which runs for months
+    threshold, frozen = garbage_of(tmp_path / "kept")  # for example the watcher, which runs for months
     assert threshold != str(_zip_import.MANY_OBJECTS)
     assert frozen == "False"
 

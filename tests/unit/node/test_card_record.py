@@ -17,7 +17,7 @@ CARD = {"index": 0, "uuid": "GPU-1", "name": None, "pci_bus_id": None, "serial":
 
 
 def test_leftovers_of_a_killed_write_are_removed_with_the_record(tmp_path, monkeypatch):
-    """deprovision keeps every other file in the directory, because it may belong to someone else."""
+    """deprovision keeps every other file in the directory, because such a file may belong to someone else."""
     record = card_record.CardRecord(str(tmp_path))
     monkeypatch.setattr(os, "replace", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):

@@ -56,7 +56,7 @@ def test_a_finished_node_needs_nothing():
 
 NVIDIA = {"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}
 
-# what differs on a finished node -> (what is done to the daemon, the only drift)
+# case -> (the difference on a finished node, the action on the daemon, the only drift)
 DIFFERENT = {
     "an old process": (
         {"shown": ["SSD=1"]},
@@ -64,7 +64,7 @@ DIFFERENT = {
         f"2 GPUs not advertised as NVIDIA-GPU: {UUIDS[0]}, {UUIDS[1]}",
     ),
     "only the default runtime": ({"runtime": "runc"}, "reload", "the default runtime is runc, not nvidia"),
-    "what others listed": (
+    "resources that others listed": (
         {"shown": resources(0, 1)},
         "restart",
         "SSD is absent in the running daemon, 1 in its configuration",
@@ -114,7 +114,7 @@ def test_a_node_may_have_no_toolkit_yet():
 FOR_THE_USER = {
     "live-restore": ({"daemon": b'{"live-restore": true}'}, ["live-restore is true", "Remove the key"]),
     "nftables": ({"daemon": b'{"firewall-backend": "nftables"}'}, ["firewall-backend is nftables", "Set it to iptables, or remove it"]),
-    "its flag": ({"flags": ["--live-restore"]}, ["--live-restore", "Remove the flag"]),
+    "live-restore by flag": ({"flags": ["--live-restore"]}, ["--live-restore", "Remove the flag"]),
     "a default runtime by flag": (
         {"flags": ["-H", "fd://", "--default-runtime=nvidia"]},
         ["--default-runtime=nvidia", DAEMON, "Remove the flag from its unit"],
@@ -125,12 +125,12 @@ FOR_THE_USER = {
     ),
     "another file": ({"flags": ["--config-file", "/opt/d.json"]}, ["dockerd reads /opt/d.json, not " + DAEMON, "daemon_config"]),
     "another file, with =": ({"flags": ["--config-file=/opt/d.json"]}, ["dockerd reads /opt/d.json"]),
-    "a flag that the unit got since": (
+    "a flag that was added to the unit later": (
         {"flags": ["-H", "fd://"], "unit_flags": ["-H", "fd://", "--default-runtime=runc"]},
         ["--default-runtime=runc", DAEMON, "Remove the flag from its unit"],
     ),
-    "a file that the unit got since": ({"unit_flags": ["--config-file=/opt/d.json"]}, ["dockerd reads /opt/d.json"]),
-    "a unit that systemd reads otherwise": ({"unit_problem": "/etc/x.conf: systemd read ExecStart"}, ["/etc/x.conf: systemd read ExecStart"]),
+    "a file that was added to the unit later": ({"unit_flags": ["--config-file=/opt/d.json"]}, ["dockerd reads /opt/d.json"]),
+    "a unit that systemd reads differently": ({"unit_problem": "/etc/x.conf: systemd read ExecStart"}, ["/etc/x.conf: systemd read ExecStart"]),
     "no config.toml": ({"toml": None}, [RUNTIME, "does not exist", "1.20.0", "nvidia-ctk config --in-place"]),
     "a list": ({"daemon": b"[]"}, [DAEMON, "a list", "Fix the file"]),
     "garbage at the end": ({"daemon": b"{} x"}, [DAEMON, "not JSON", "Fix the file"]),
@@ -249,7 +249,7 @@ def test_absent_of_an_unchanged_node_does_nothing():
 
 
 def test_absent_reports_whether_docker_keeps_a_runtime_nvidia():
-    """A runtime from before the first run is restored with the file, and its program is in the toolkit's packages."""
+    """A runtime from before the first run is restored with daemon.json. The toolkit's packages contain the program of this runtime."""
     by_hand = RUNTIME_BY_HAND
     assert absent(daemon=by_hand).runtime_stays is True
     assert absent(**converged(daemon=by_hand)).runtime_stays is True

@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""CUDA's devices: the service that makes them at boot comes and goes with the node's change, and a node without them is not ready."""
+"""CUDA's devices. The change of a node installs and removes the service that creates the devices at boot.
+
+A node without these devices is not ready.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +64,7 @@ def test_its_unit_is_best_effort_and_has_a_time_limit(tmp_path):
     assert all(command.startswith("-/bin/sh -c '") for command in commands)
     ctk = "nvidia-ctk system create-device-nodes --control-devices"
     assert commands[0] == f"-/bin/sh -c '{ctk} --load-kernel-modules || {ctk}'"
-    # If the driver lacks nvidia-modprobe, a toolkit makes the device for each container, and so can make it at boot.
+    # If the driver lacks nvidia-modprobe, a toolkit creates the device for each container. The toolkit can also create the device at boot.
     assert commands[1] == "-/bin/sh -c 'nvidia-modprobe -u -c 0 || nvidia-container-cli --load-kmods info >/dev/null'"
     assert "\nTimeoutStartSec=60\n" in text
     assert {"ConditionPathExists=!/dev/dxg", "ConditionPathExists=!/sys/module/nvgpu"} <= set(text.splitlines())
@@ -105,7 +108,7 @@ def test_a_reboot_after_which_only_nvml_works_is_drift_and_repaired(tmp_path, ta
     it.converge()
     it.uvm(target, loaded)
     assessed = it.assess()
-    # No fault yet: otherwise a node that its watcher had paused would not return with the run that repairs it.
+    # The assessment reports no fault yet. With a fault, a node that a manager had paused would not return with the run that repairs the node.
     assert (assessed["changed"], assessed["drift"], assessed["fault"]) == (True, [f"{words}: CUDA does not start, though NVML works"], None)
     assert restarts(it) == 1
     done = it.converge()
@@ -133,7 +136,7 @@ def test_a_device_that_cannot_be_made_pauses_the_node(tmp_path):
 
 
 def test_cuda_is_tried_only_for_verify_and_only_with_its_device(tmp_path, monkeypatch):
-    """libcuda makes a missing device, and nobody would notice that it was missing."""
+    """libcuda creates a missing device. Nobody would notice that the device was missing."""
     calls = []
     monkeypatch.setattr(cuda, "cuda_problem", lambda limit_s: calls.append(limit_s) or "it does not start")
     it = node(tmp_path, nvml_timeout=60)

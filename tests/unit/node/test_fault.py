@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides whether a node is unfit for what it advertises, in the words of its watcher."""
+"""Decides whether a node is unfit for the GPUs that it advertises. The result is a text in the form of the watcher's label."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def card(index, health=None, mig=()):
         ({"unreadable": "mismatch"}, UUIDS[:1], "fault reason=mismatch"),
         ({"unreadable": "library"}, UUIDS[:1], "fault reason=library"),
         ({}, UUIDS[:1], "fault reason=driver"),
-        ({"missing": ["nvml_binding"]}, UUIDS[:1], None),  # the controller sends it with the call
-        ({"unreadable": "mismatch"}, [], None),  # it advertises nothing
+        ({"missing": ["nvml_binding"]}, UUIDS[:1], None),  # the controller sends the binding with the call
+        ({"unreadable": "mismatch"}, [], None),  # the node advertises nothing
     ],
 )
 def test_a_driver_that_cannot_be_read(details, uuids, text):
@@ -55,7 +55,7 @@ def test_soon_after_a_boot_a_driver_is_still_being_loaded(details, text):
         (60, False, None, 60),
         (60, False, "ok", 60),
         (60, False, "fault reason=mismatch since=5", 60),
-        (60, False, "warning reason=slow since=5", 60),  # a slow driver is read all the same
+        (60, False, "warning reason=slow since=5", 60),  # a slow driver is still read
         (60, False, "fault reason=hang since=5 drift=12345678", 10),
         (60, True, None, 10),
         (5, True, "fault reason=hang since=5", 5),
@@ -75,10 +75,10 @@ HANGS = {"hangs": "nvml"}
         ([HANGS, None], None, True, "read", 2),
         ([HANGS, HANGS], None, True, "fault reason=hang", 2),
         ([HANGS, {"unreadable": "mismatch"}], None, True, "fault reason=mismatch", 2),
-        # The watcher has seen it twice, and each read of a hung driver leaves a process behind.
+        # The watcher has seen the hang twice. Each read of a hung driver leaves a process behind.
         ([HANGS], "fault reason=hang since=5 drift=12345678", True, "fault reason=hang", 1),
         ([HANGS, None], "ok", True, "read", 2),
-        # Nobody is paused for that.
+        # No node is paused for this error.
         ([HANGS], None, False, None, 1),
         ([{"missing": ["nvml_binding"]}], None, True, None, 1),
     ],
@@ -127,11 +127,11 @@ MIG = "MIG-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30"
         ([card(0)], [MIG], (), f"fault {MIG} reason=lost"),
         ([card(0, mig=[MIG])], [MIG], (), None),
         ([card(0), card(1)], UUIDS[:2], (), None),
-        ([card(0), card(1, FAILED)], UUIDS[:1], (), None),  # a card that is not advertised takes no work with it
+        ([card(0), card(1, FAILED)], UUIDS[:1], (), None),  # no task can run on a card that is not advertised
         ([card(0, TO_RESET)], UUIDS[:1], (), f"fault {UUIDS[0]} reason=reset"),
-        # Errors that NVML does not show. Everything else was read again.
+        # These errors are not visible in NVML. Everything else was read again.
         ([card(0)], UUIDS[:1], [error(0)], f"fault {UUIDS[0]} reason=xid xid=79"),
-        ([card(0)], UUIDS[:2], [error(1)], f"fault {UUIDS[1]} reason=lost xid=79"),  # with the watcher's text, so they are one fault
+        ([card(0)], UUIDS[:2], [error(1)], f"fault {UUIDS[1]} reason=lost xid=79"),  # the text equals the watcher's, so both are one fault
         ([card(0)], UUIDS[:1], [error(1)], None),
         ([card(0)], UUIDS[:1], [error(0, "warning")], None),
     ],

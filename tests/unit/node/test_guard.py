@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guard of a node is installed, changed and removed with the node's change, by reloads alone."""
+"""The change of a node installs, changes and removes the guard. This needs only reloads of dockerd."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONTAINER = {"id": "c1", "name": "job", "image": "x", "service": None, "task": N
 
 @pytest.fixture(autouse=True)
 def _machine(monkeypatch, tmp_path_factory):
-    """No pauses. NVIDIA's runtime is installed."""
+    """Shorten all waits, and install a fake of NVIDIA's runtime."""
     monkeypatch.setattr(engine, "POLL_S", 0.001)
     programs = tmp_path_factory.mktemp("bin")
     (programs / PLAIN).write_text("#!/bin/sh\n")
@@ -63,14 +63,14 @@ def advertising(tmp_path, **options):
 
 
 def open_to_others(folder):
-    """Return what others than the owner may write there, except links and /run, where systemd makes the watcher's directory."""
+    """Return the paths that other users may write to. Links are left out, and also /run, where systemd creates the watcher's directory."""
     found = {path.relative_to(folder) for path in folder.rglob("*") if not path.is_symlink() and path.stat().st_mode & 0o022}
     return {str(path) for path in found if path.parts[0] != "run"}
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077])
 def test_new_files_on_a_node_have_their_modes_whatever_the_umask(tmp_path, umask):
-    """The guard, the watcher, and the folders above them, which others need too."""
+    """This holds for the guard, the watcher and their parent folders, because other programs need these folders too."""
     former = os.umask(0)
     try:
         it = advertising(tmp_path)
@@ -96,7 +96,7 @@ def python_of_others(tmp_path_factory, monkeypatch):
 
 @pytest.mark.parametrize("wanted", [{"isolation": "reserved"}, {"health": True, "health_faults": [], "health_ignored": []}])
 def test_root_starts_no_program_that_others_can_replace(tmp_path, python_of_others, wanted):
-    """A service of root and the guard outlast the run. A node without them may be changed with any Python."""
+    """A service of root and the guard still run after the run of Ansible. A node without a service and a guard may be changed with any Python."""
     it = advertising(tmp_path)
     it.option(**wanted)
     before = it.everything()
@@ -199,7 +199,7 @@ def test_another_level_is_written_without_a_reload(tmp_path):
 
 
 def test_at_each_level_running_tasks_hold_what_they_have(tmp_path, monkeypatch):
-    """Even if a tool replaced it for a time, and before new settings are applied to the first task."""
+    """This also holds after a tool replaced the guard for a time. Allocations are recorded before the first task gets the new settings."""
     seen = []
 
     def adopt(settings, folder):
@@ -274,7 +274,7 @@ def test_a_guard_that_containers_still_call_stays(tmp_path):
 
 
 def guarded_without_a_record(tmp_path, **options):
-    """Return a node like one from a golden image, or one that lost /var/lib/gpu-swarm."""
+    """Return a node with a guard but without a record, for example from a golden image or after the loss of /var/lib/gpu-swarm."""
     it = advertising(tmp_path).option(isolation="reserved")
     it.converge()
     shutil.rmtree(it.params["state_dir"])
@@ -370,7 +370,7 @@ def test_a_tool_that_replaced_the_guard_is_drift(tmp_path):
 def as_nvidias_tool_writes_it(content):
     """Return the file as `nvidia-ctk runtime configure --runtime=docker` writes it.
 
-    It replaces the runtime, and rewrites the whole file in the order of its keys (pkg/config/engine/docker/docker.go).
+    nvidia-ctk replaces the runtime and rewrites the whole file with sorted keys (pkg/config/engine/docker/docker.go).
     """
     doc = json.loads(content)
     doc["runtimes"]["nvidia"] = {"args": [], "path": PLAIN}
@@ -405,7 +405,7 @@ def test_tasks_older_than_the_guard_hold_what_they_have_before_it_returns(tmp_pa
     it.gpus = it.gpus[:1]
     with pytest.raises(GpuSwarmError):
         it.converge()
-    assert len(seen) == 2  # nothing is written by a run that is refused
+    assert len(seen) == 2  # a refused run writes nothing
 
 
 def test_a_daemon_that_did_not_load_the_guard_is_drift(tmp_path):
@@ -452,7 +452,7 @@ def test_current_code_stays_and_leftovers_of_a_kill_are_removed(tmp_path):
 
 
 def test_there_is_a_program_at_every_moment(tmp_path, monkeypatch):
-    """Even while a link for running containers becomes the guard again."""
+    """The program also exists while a link for running containers becomes the guard again."""
     it = advertising(tmp_path, isolation="off").option(isolation="reserved")
     it.converge()
     it.engine.carries = [CONTAINER]
@@ -521,7 +521,7 @@ def test_the_guard_knows_the_card_of_each_kind_of_memory(tmp_path):
     assert it.option(isolation="reserved").converge()["warnings"] == []
     assert settings(it)["map"] == {"VRAM": {"": {"devices": UUIDS[:1], "mib": None, "together": False}}}
     assert (settings(it)["devices"], settings(it)["kinds"]) == (UUIDS[1:2], ["NVIDIA-GPU"])
-    # Tasks with reserved memory do not start without the guard, although NVIDIA's runtime does not know about memory.
+    # Tasks with reserved memory do not start without the guard, although NVIDIA's runtime ignores such reservations.
     assert "|DOCKER_RESOURCE_VRAM)" in (home(it) / "nvidia-guard").read_text()
     it.gpus = [gpu(2), *it.gpus[1:]]
     it.option(advertise=[{"as": "vram", "select": {"index": 2}}, {"as": "gpu"}])
@@ -541,8 +541,8 @@ def test_with_off_slots_still_need_the_guard_for_their_map(tmp_path, level):
     assert it.everything() == before
     assert it.converge()["restarted"] is True
     assert (settings(it)["level"], list(settings(it)["map"]), program(it)) == ("off", ["NVIDIA-SLOT"], (guard(it), guard(it)))
-    # If its code does not run, containers that request a GPU start: it withholds nothing.
-    # Everything continues whatever goes wrong. With off the guard itself refuses nothing (guard/test_front.py).
+    # If the guard's code does not run, containers that request a GPU still start, because the guard withholds nothing.
+    # At level off every container starts, whatever fails. The guard itself refuses nothing at this level (guard/test_front.py).
     assert (home(it) / "nvidia-guard").read_text().partition("\nesac\n")[2].startswith('exec "$runtime" "$@"\n')
     result = it.converge()
     assert (result["changed"], result["isolation"]["level"], result["isolation_level"]) == (False, "off", "off")
@@ -595,7 +595,7 @@ def test_slots_need_a_guard(tmp_path):
     assert (settings(it)["devices"], settings(it)["kinds"]) == ([], ["NVIDIA-SLOT"])
     assert (settings(it)["card_mib"], settings(it)["overhead_mib"]) == (dict.fromkeys(UUIDS[:2], 81559), 500)
     assert it.converge()["changed"] is False
-    # A slot stands for its card. The card must not be lost, and other rules do not lose it.
+    # A slot represents its card. If the card is gone, it is reported as lost. If only the rules change, it is not.
     it.gpus = it.gpus[:1]
     assert [one["id"] for one in it.assess()["refused"]] == ["shrink"]
     assert f"fault {UUIDS[1]} reason=lost" in it.assess()["fault"]
@@ -605,7 +605,7 @@ def test_slots_need_a_guard(tmp_path):
 
 
 def paired(*numbers):
-    """Return cards with NVLink from the first to the last, and from the second to the last but one."""
+    """Return the cards with these indices. NVLink connects card 0 with card 3, and card 1 with card 2."""
     peers = {0: 3, 3: 0, 1: 2, 2: 1}
     return [gpu(one, links={"nvlink_total": 4, "nvlink_active": 4, "nvlink_peers": {UUIDS[peers[one]]: 4}, "topology": {}}) for one in numbers]
 
@@ -660,7 +660,7 @@ def test_a_failed_reload_changes_nothing_and_the_next_run_continues(tmp_path):
 def test_a_reverted_change_keeps_the_guard_unchanged(tmp_path, carries, monkeypatch):
     it = advertising(tmp_path).option(isolation="audit")
     it.converge()
-    if carries:  # so that only a link remains
+    if carries:  # after this, only a link remains
         it.engine.carries = carries
         it.option(isolation="off").converge()
     before = {path: path.read_bytes() for path in (home(it) / "settings.json", home(it) / "nvidia-guard")}

@@ -81,13 +81,13 @@ def test_a_record_is_added_and_removed(tmp_path, state):
     assert (state.record(), os.listdir(tmp_path / "state")) == ({}, [])
 
 
-# content of a file -> (where the next run starts from, what is on record) after a killed run that found a and
-# wanted to write b
+# A killed run found the content a and wanted to write b.
+# content of the file now -> (the original for the next run, the entry in the record)
 AFTER_A_KILL = {
     "killed before the write": (b"a", b"a", {"original": b"a", "written": b"a", "pristine": True}),
-    "killed after it": (b"b", b"a", {"original": b"a", "written": b"b", "pristine": True}),
-    "edited since": (b"c", b"c", {"original": b"a", "written": b"b", "pristine": False}),
-    "removed since": (None, None, {"original": b"a", "written": b"b", "pristine": False}),
+    "killed after the write": (b"b", b"a", {"original": b"a", "written": b"b", "pristine": True}),
+    "edited later": (b"c", b"c", {"original": b"a", "written": b"b", "pristine": False}),
+    "removed later": (None, None, {"original": b"a", "written": b"b", "pristine": False}),
 }
 
 
@@ -150,12 +150,12 @@ def test_sweep_keeps_files_that_count(tmp_path, state):
 
 
 def test_a_journal_belongs_to_a_killed_run_unless_the_lock_is_held(state):
-    """A watcher that writes its label has a journal too, while an assessment reads the node."""
+    """A watcher also keeps a journal while it writes its label. An assessment may read the node at that time."""
     other = State(state.directory, move)
     state.open_journal([file(b"a")], {FILE: (b"b", entry(b"a", b"b"))})
     assert other.unfinished()
     with state.lock(0):
-        assert state.unfinished()  # found by the holder of the lock
+        assert state.unfinished()  # the holder of the lock finds the journal
         assert not other.unfinished()
     assert other.unfinished()
     state.close_journal()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Digests and processes show what dockerd has loaded. No clock is used, so no clock can mislead."""
+"""Digests of files and identities of processes show which files dockerd has loaded. No clock is used, so a wrong clock cannot mislead."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def note(what, process):
 CASES = {
     "nothing is known": ([], A, False),
     "this process has loaded it": ([note(A, MINE)], A, True),
-    "somebody has edited it since": ([note(A, MINE)], B, False),
+    "somebody edited the file later": ([note(A, MINE)], B, False),
     "the watcher has noted another start": ([note(A, OTHER), note(B, MINE)], B, True),
-    "that start was with another file, which is as it was before by now": ([note(A, OTHER), note(B, MINE)], A, False),
-    "a label was written since that start": ([note(B, MINE), note(A, MINE)], B, True),
-    "and nobody's way back to the file of that start counts": ([note(B, MINE), note(A, MINE)], A, False),
-    "dockerd was started anew, and nobody has noted it: the file is what was loaded last": ([note(A, OTHER)], A, True),
-    "and where it is not": ([note(A, OTHER)], B, False),
-    "and where it is not certain what that was": ([note(A, OTHER), note(B, {"boot": "a third", "tick": 1})], A, False),
-    "a note of an older release has a time and no process": ([{"sha256": A.sha256, "at": 9e9}], A, True),
-    "which says nothing of an edit, whatever the clock": ([{"sha256": A.sha256, "at": 9e9}], B, False),
+    "dockerd started with another file, and the former content is back now": ([note(A, OTHER), note(B, MINE)], A, False),
+    "a label was written after that start": ([note(B, MINE), note(A, MINE)], B, True),
+    "a label was written after that start, and somebody restored the former file": ([note(B, MINE), note(A, MINE)], A, False),
+    "an unnoted start of dockerd, with the file that was loaded last": ([note(A, OTHER)], A, True),
+    "an unnoted start of dockerd, with another file": ([note(A, OTHER)], B, False),
+    "an unnoted start of dockerd, and several possible files": ([note(A, OTHER), note(B, {"boot": "a third", "tick": 1})], A, False),
+    "a note of an older release, with a time and no process": ([{"sha256": A.sha256, "at": 9e9}], A, True),
+    "a note of an older release, and an edited file": ([{"sha256": A.sha256, "at": 9e9}], B, False),
 }
 
 
@@ -53,7 +53,7 @@ def test_a_missing_file_is_not_loaded(current, engine):
 
 
 def test_times_do_not_count(tmp_path):
-    """After a clock was set forward, an edit seems older than a dockerd that was started before it."""
+    """After someone set a clock forward, an edit may look older than a dockerd that started before the edit."""
     path = tmp_path / "daemon.json"
     path.write_bytes(b"{}")
     entry = with_loaded_note({}, path.read_bytes(), RUNS)
@@ -76,9 +76,9 @@ def test_both_records_are_read(tmp_path):
         assert loaded_notes(entry, str(tmp_path)) == [note(A, MINE)]
 
 
-@pytest.mark.parametrize(("current", "expected"), [(A, True), (B, False)], ids=["as it was written", "edited since"])
+@pytest.mark.parametrize(("current", "expected"), [(A, True), (B, False)], ids=["unchanged", "edited later"])
 def test_a_record_of_0_2_0_does_not_say_what_was_loaded(tmp_path, current, expected):
-    """That release restarted dockerd after each change, so its files are loaded, and such a node needs no restart to report its GPUs."""
+    """That release restarted dockerd after each change, so dockerd has loaded its files. Such a node needs no restart to report its GPUs."""
     entry = {"written": A.sha256}
     assert is_loaded(loaded_notes(entry, str(tmp_path)), current, RUNS) is expected
     assert not is_loaded(loaded_notes(loaded.without_loaded_note(entry), str(tmp_path)), current, RUNS)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""daemon_config or runtime_config name another path than at the last change of the node."""
+"""daemon_config or runtime_config names a path that differs from the path at the last change of the node."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _no_pauses(monkeypatch):
 
 
 def moved(it, daemon=DAEMON_LATER, runtime=RUNTIME_LATER):
-    """From here on the options name other files, which dockerd already reads."""
+    """Let the options name other files. dockerd already reads these files."""
     old = {option: it.params[option] for option in ("daemon_config", "runtime_config")}
     for option, content in (("daemon_config", daemon), ("runtime_config", runtime)):
         it.params[option] = str(it.home / "etc" / "later" / os.path.basename(old[option]))
@@ -102,7 +102,7 @@ def test_absent_treats_each_file_as_the_record_says(tmp_path, trouble):
     old = moved(it)
     files = {path: read(path) for path in old.values()}
     it.converge()
-    # A record of former releases, with files at two places.
+    # A record of former releases, with files in two directories.
     for path, content in files.items():
         with open(path, "wb") as stream:
             stream.write(content)

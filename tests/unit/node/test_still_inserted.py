@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Drift between two runs is what the next run would write again."""
+"""Drift between two runs is content that the next run would write again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def daemon(resources=RESOURCES, path="nvidia-container-runtime", default="nvidia
         ({}, DAEMON, False),
         (daemon(labels=["rack=r1", "gpu-swarm.health=ok"]), LABELLED, True),
         (daemon(labels=["gpu-swarm.health=fault reason=gone"]), LABELLED, True),
-        (daemon(labels=["rack=r1"]), LABELLED, True),  # the watcher restores it, or says what prevents that
+        (daemon(labels=["rack=r1"]), LABELLED, True),  # the watcher restores its label, or reports what prevents this
         (daemon(path=GUARD), GUARDED, True),
         (daemon(), GUARDED, False),
         (daemon(path=GUARD, debug=True), GUARDED, True),

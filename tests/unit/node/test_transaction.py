@@ -81,7 +81,7 @@ def test_a_file_that_did_not_exist_is_removed_again(tmp_path):
 def test_a_different_default_runtime_alone_needs_a_reload(tmp_path):
     text = json.dumps({"node-generic-resources": resources(0, 1), "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}})
     it = node(tmp_path, daemon=text.encode(), drain_timeout=7)
-    it.engine.carries = [BUSY]  # a reload is harmless for them, and waits for nobody
+    it.engine.carries = [BUSY]  # a reload is harmless for containers, so the run does not wait for them
     result = it.converge()
     assert (result["restarted"], result["reloaded"], it.engine.calls()) == (False, True, ["reload"])
 
@@ -181,7 +181,7 @@ def test_an_empty_policy_restores_what_was_changed(tmp_path):
     assert it.shown() == CONVERGED
     it.option(allow_shrink=True).converge()
     assert it.shown() == ["SSD=1"]
-    assert it.option(allow_shrink=False).assess()["refused"] == []  # the user had consented to that
+    assert it.option(allow_shrink=False).assess()["refused"] == []  # the user has already consented to fewer GPUs
     assert b"\nswarm-resource" not in it.content("runtime_config")
     it.option(state="absent").converge()
     assert it.content() == DAEMON_JSON
@@ -213,13 +213,13 @@ def test_a_recipe_of_flags_is_taken_over_with_one_restart_and_restored(tmp_path)
     assert done["adopted"] == assessed["adopted"]
     assert set(done["adopted"]) <= set(done["warnings"])
     assert not [path for path in it.everything() if path.endswith(".conf")]
-    assert it.doc()["node-generic-resources"] == ["SSD=1", *resources(0, 1)]  # the kind gpu named a GPU of this node
+    assert it.doc()["node-generic-resources"] == ["SSD=1", *resources(0, 1)]  # gpu=… is removed, because it named a GPU of this node
     assert "--default-runtime=nvidia" not in it.engine.inspect()["flags"]
     again = it.converge()
     assert (again["changed"], again["drift"], again["adopted"]) == (False, [], [])
     back = it.option(state="absent").converge()
     assert it.everything() == before
-    # As before: a file that keeps dockerd from starting, and that systemd has not read.
+    # The former file is back: dockerd cannot start with this file, and systemd has not read it.
     assert it.engine.needs_reload() is True
     assert "override.conf: this file is restored, but dockerd runs without it" in "".join(back["warnings"])
 
@@ -231,7 +231,7 @@ def test_flags_of_others_move_to_the_file_and_back(tmp_path):
     assert (tmp_path / DEFAULTS).read_text() == 'DOCKER_OPTS="--log-level=warn"\n'
     assert it.doc()["node-generic-resources"] == ["SSD=1", *resources(0, 1)]
     assert it.shown() == [*resources(0, 1), "SSD=1"]
-    # A value that someone removes from daemon.json later is not restored.
+    # If someone removes a value from daemon.json later, the run does not restore the value.
     it.put("daemon_config", it.content().replace(b'"SSD=1",', b""))
     it.converge()
     assert it.doc()["node-generic-resources"] == resources(0, 1)
@@ -316,7 +316,7 @@ def test_a_drop_in_is_restored_with_its_mode_and_owner(tmp_path):
 
 @pytest.fixture
 def read_by_systemd(tmp_path):
-    """Simulates a recipe's 'systemctl daemon-reload' and 'systemctl start', which does nothing to a running daemon."""
+    """Simulate 'systemctl daemon-reload' and 'systemctl start' of a recipe. 'systemctl start' does not change a running daemon."""
     it = node(tmp_path, daemon=b"{}").unit(ARTICLE + "GPU-00000001\n", loaded=False)
     it.engine.daemon_reload()
     return it
@@ -434,7 +434,7 @@ def test_only_a_restart_waits_for_a_drain(tmp_path):
     def drained(timeout_s):
         waited.append(timeout_s)
         it.engine.carries = []
-        it.put("daemon_config", b'{"log-driver": "local"}')  # someone edits it meanwhile
+        it.put("daemon_config", b'{"log-driver": "local"}')  # someone edits the file meanwhile
 
     it.engine.drained = drained
     assert it.assess()["restart_required"]
@@ -529,7 +529,7 @@ def test_containers_that_a_drain_did_not_end_are_reported_with_the_remedy(tmp_pa
     busy(it)
     with pytest.raises(GpuSwarmError, match=r"train, by-hand. They did not end within 7 s .* stop_grace_period.*provision_drain_timeout"):
         it.converge()
-    it.engine.carries = it.engine.carries[1:]  # only containers that were started by hand, which no drain ends
+    it.engine.carries = it.engine.carries[1:]  # only containers that were started by hand remain, and a drain does not end such containers
     with pytest.raises(GpuSwarmError, match=r"by-hand. Let them finish or drain the node, then"):
         it.converge()
 
@@ -538,7 +538,7 @@ BY_HAND = dict(BUSY, name="by-hand", service=None)
 
 
 def arrives_late(it, *later):
-    """The containers at the inspection, and those at each later one."""
+    """Let dockerd show no containers at the first inspection, and ``later`` at the next inspections."""
     shown = iter([[], *later])
     it.engine.containers = lambda: next(shown)
 
@@ -560,7 +560,7 @@ def test_nothing_is_inspected_again_without_need(tmp_path):
     it = node(tmp_path, when_busy="restart")
     arrives_late(it)  # with consent there is no second inspection
     assert it.converge()["restarted"]
-    it.engine.stop()  # nothing runs in a daemon that is down
+    it.engine.stop()  # a stopped daemon runs no containers
     it.option(when_busy="refuse").engine.containers = None
     assert it.converge()["restarted"]
 
@@ -803,7 +803,7 @@ def test_a_full_disk_during_reverting_is_reported_and_fixed_by_the_next_run(tmp_
 
 @pytest.mark.parametrize("problem", [SystemExit(1), Exception("Could not replace a with b")])
 def test_any_error_of_atomic_move_is_reverted(tmp_path, problem):
-    # Before 2.19 it reports by itself and exits. Since 2.19 it raises a bare Exception.
+    # Before ansible-core 2.19, atomic_move reports the error and exits. Since 2.19, atomic_move raises a bare Exception.
     it = node(tmp_path)
     before, real = it.everything(), it.move
 

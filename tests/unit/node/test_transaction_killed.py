@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Kills a run with SIGKILL in a separate process, before each call that leaves a trace.
+"""Kills a run with SIGKILL in a separate process, before each call that leaves a trace on disk or in dockerd.
 
-The calls are counted in a run that is not killed, so no step can be forgotten here when one is added there.
+The calls are counted in a run that is not killed. So the tests also cover steps that are added to the code later.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ DAEMON_CALLS = ("restart", "reload", "wait")
 @pytest.fixture(autouse=True)
 def _in_no_time(monkeypatch):
     monkeypatch.setattr(engine, "POLL_S", 0.001)
-    monkeypatch.setattr(os, "fsync", lambda handle: None)  # there is still a moment to be killed at, but no wait for the disk
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # the run can still be killed at this call, but does not wait for the disk
 
 
 def on_disk(home):
-    """Return a digest of everything that a run killed now would leave there."""
+    """Return a digest of everything that a run would leave on disk if it were killed now."""
     found = hashlib.sha256()
     for folder, folders, names in os.walk(home):
         for name in [*sorted(folders), *sorted(names)]:
@@ -52,7 +52,7 @@ def on_disk(home):
 
 
 class Steps:
-    """Records every call that leaves a trace, with the files on disk before it. Kills this process at the given moment."""
+    """Records every call that leaves a trace, with the files on disk before the call. Kills this process at the given moment."""
 
     def __init__(self, home, kill_at):
         self.passed = []
@@ -76,7 +76,7 @@ class Steps:
 
 
 def run_apart(it, kill_at=None):
-    """Converge in a separate process. Return its calls with the files on disk before each, or None if it was killed."""
+    """Converge in a separate process. Return its calls with the files on disk before each call, or None if the process was killed."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -115,7 +115,7 @@ def without_daemon_json(home):
 
 
 def of_a_recipe(home):
-    """Return a node as recipes leave it: our kind with a shortened UUID, and a wrong line."""
+    """Return a node that a user configured by a recipe: our kind with a shortened UUID, and a wrong line."""
     listed = json.dumps({"default-runtime": "runc", "node-generic-resources": ["NVIDIA-GPU=GPU-00000000"]}, indent=2)
     return node(home, daemon=listed.encode(), toml=b'swarm-resource = "DOCKER_RESOURCE_GPU"\n' + CONFIG_TOML)
 
@@ -125,13 +125,13 @@ def stopped(home):
 
 
 def of_an_article(home):
-    """Return a node with options in an otherwise empty drop-in that its daemon never read, and more in a variable."""
+    """Return a node with options in a drop-in and in a variable. The drop-in contains nothing else, and the daemon never read it."""
     drop_in = "[Service]\nExecStart=\nExecStart=/usr/bin/dockerd -H fdd:// --default-runtime=nvidia --node-generic-resource gpu=GPU-00000000\n"
     return node(home).unit(drop_in, loaded=False)
 
 
 def of_variables(home):
-    """Return a node whose daemon runs with options from a variable, beside options of the user."""
+    """Return a node whose daemon runs with options from a variable. The variable also contains options of the user."""
     return node(home, daemon=b'{"debug": true}').unit(environment='DOCKER_OPTS="--default-runtime=nvidia --node-generic-resource SSD=1 --debug"\n')
 
 
@@ -169,7 +169,7 @@ RUNS = [first_run, one_gpu_less, pytest.param(a_daemon_that_refuses, marks=pytes
 def killed_at_each_moment(tmp_path, make, run):
     """Yield a node for each moment at which the run can be killed, and the user's original files.
 
-    A call that changed nothing on disk is the same moment as the call after it.
+    If a call changed nothing on disk, its moment is the same as the moment of the next call.
     """
     let_through = make(tmp_path / "let-through")
     run(let_through)
@@ -185,7 +185,7 @@ def killed_at_each_moment(tmp_path, make, run):
         run(it)
         passed = run_apart(it, kill_at=number)
         assert (passed is None) == (moment is not None), f"killed at {number}, {moment}: {passed}"
-        it.doc()  # wherever it was killed, a daemon can read the file
+        it.doc()  # dockerd can read the file at every moment of the kill
         it.engine.refuses = None
         yield it, before
 
@@ -233,7 +233,7 @@ def test_a_killed_run_can_be_finished_and_reverted(tmp_path, make, run):
         everything_can_be_restored_at_once(it, before, make)
 
 
-# The other tests use more of these.
+# The long tests use more of these runs.
 MORE = [pytest.param(run, marks=pytest.mark.long) for run in (a_daemon_that_refuses, giving_back, giving_back_an_edited_file)]
 
 
@@ -263,7 +263,7 @@ def test_two_killed_runs_with_other_gpus_between_them_can_be_finished(tmp_path):
         assert it.everything() == before
 
 
-# --- the guard, which containers call at any moment ---------------------------------------------------------------------
+# --- the guard: containers call it at any moment ------------------------------------------------------------------------
 
 PLAIN = "nvidia-container-runtime"
 CONTAINER = {"id": "c1", "name": "job", "image": "x", "service": None, "task": None, "age": 5, "swarm_networks": []}
@@ -316,7 +316,7 @@ def guard_home(it):
 
 
 def assert_guard_is_complete(it):
-    """Check that daemon.json and the running daemon name a complete guard: a program, its code, and the former or new settings."""
+    """Check that daemon.json and the running daemon name a complete guard. It needs a program, its code, and the former or new settings."""
     path = guard_home(it) / "nvidia-guard"
     named = [it.doc().get("runtimes", {}), it.engine.process().get("runtimes", {})]
     if str(path) not in [one.get("nvidia", {}).get("path") for one in named]:

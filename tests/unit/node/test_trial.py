@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A node whose toolkit gives containers no GPUs is not ready. The program that its mode needs is tried once."""
+"""A node is not ready if its toolkit cannot give GPUs to containers. An assessment tries the program that the toolkit's mode needs."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ LIST = Trial(["nvidia-ctk", "cdi", "list"], ["nvidia.com/gpu=U1", "nvidia.com/gp
         (LIST, (0, "", 'level=info msg="Found 0 CDI devices"'), "'nvidia-ctk cdi list' does not list nvidia.com/gpu=U1 and 2 more. Create the"),
     ],
 )
-def test_a_trial_has_these_results(one, done, words):
+def test_a_problem_is_read_from_the_output_of_a_trial(one, done, words):
     found = trial.problem_in_output(one, *done)
     assert found is None if words is None else found.startswith(words)
 
 
 class Programs:
-    """The programs that a trial calls, with answers in turn."""
+    """Returns the given answers in turn, in place of the programs that a trial calls."""
 
     def __init__(self, *ends):
         self.calls, self.ends = [], list(ends)
@@ -158,7 +158,7 @@ def test_a_failed_toolkit_is_refused_with_its_message(it):
     assert it.everything() == before
 
 
-def test_on_an_advertising_node_it_is_also_a_fault(it):
+def test_a_failed_toolkit_is_a_fault_on_a_node_that_advertises_gpus(it):
     it.converge()
     it.fails = "it fails"
     assert (it.assess()["fault"], [one["id"] for one in it.assess()["refused"]]) == (FAULT, [NO_CONTAINER])
@@ -169,7 +169,7 @@ def test_on_an_advertising_node_it_is_also_a_fault(it):
 
 @pytest.mark.parametrize(("version", "tried"), [("1.17.8", "nvidia-container-cli"), ("1.18.2", None), ("1.19.0", "nvidia-ctk")])
 def test_a_mode_that_the_run_will_replace_is_not_tried(it, monkeypatch, version, tried):
-    """If only legacy mode works, as with libraries that only its hook finds, the run sets that mode."""
+    """With toolkit 1.18 the assessment tries nothing, because the run will replace the mode. Only legacy mode may work on the node."""
     monkeypatch.setattr(toolkit, "read_version", lambda _run, _path: version)
     it.assess()
     assert [one and one.command[0] for one in it.tried] == [tried]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watcher of a node is installed and removed with the node's change, and so is its label in daemon.json."""
+"""The change of a node installs and removes the watcher and the watcher's label in daemon.json."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_watcher_is_installed_with_the_restart_and_removed_without_a_trace(t
 
 
 def limits(it):
-    """What its unit says after the lines of every service, by name."""
+    """Return the settings of the watcher's unit after the lines that every service has, as {name: values}."""
     found = {}
     for line in unit(it).read_text().partition("NoNewPrivileges")[2].splitlines()[1:]:
         name, equals, value = line.partition("=")
@@ -87,13 +87,13 @@ def test_its_unit_lets_it_write_to_two_directories_and_does_what_a_driver_needs(
     assert {name: found[name] for name in ("ProtectSystem", "ProtectHome", "PrivateTmp")} == {
         "ProtectSystem": ["strict"], "ProtectHome": ["read-only"], "PrivateTmp": ["yes"]
     }  # fmt: skip
-    # NVML and NVIDIA's programs load the driver, create its devices and set /sys. The service itself reads the kernel's log.
+    # NVML and NVIDIA's programs load the driver, create its devices and write to /sys. The service itself reads the kernel's log.
     forbidden = ("ProtectKernelModules", "ProtectKernelLogs", "ProtectKernelTunables", "PrivateDevices", "DevicePolicy", "CapabilityBoundingSet")
     assert not set(forbidden) & set(found)
 
 
 def test_its_unit_names_the_directories_to_which_links_lead(tmp_path):
-    """Below another writable directory systemd drops a link."""
+    """systemd ignores a link that is below another writable directory."""
     (tmp_path / "srv").mkdir()
     it = watched(tmp_path)
     path = Path(it.params["daemon_config"])
@@ -105,7 +105,7 @@ def test_its_unit_names_the_directories_to_which_links_lead(tmp_path):
 
 
 def test_a_unit_that_has_changed_restarts_the_watcher_and_systemd_reads_no_unit_anew(tmp_path):
-    """As after an upgrade: containers that run could lose their GPUs by a daemon-reload. Until the next boot the former unit is in force."""
+    """This happens after an upgrade. A daemon-reload could remove the GPUs of running containers, so the former unit applies until the next boot."""
     it = watched(tmp_path)
     it.converge()
     unit(it).write_text("[Service]\nExecStart=/bin/true\n")
@@ -117,7 +117,7 @@ def test_a_unit_that_has_changed_restarts_the_watcher_and_systemd_reads_no_unit_
 
 
 def test_on_a_finished_node_the_watcher_needs_no_restart(tmp_path):
-    """The watcher updates the node, because it knows whether tasks run there by then."""
+    """The watcher updates the node, because the watcher knows whether tasks run on the node at that time."""
     it = watched(tmp_path, health=False)
     it.converge()
     before = it.content()
@@ -141,7 +141,7 @@ def test_without_node_labels_the_label_has_the_model_from_the_first_restart_on(t
 
 @pytest.mark.parametrize(("prefix", "other", "reports"), [("gpu.", "", True), ("", "acme.", False)])
 def test_another_prefix_restarts_a_watcher_that_reports_the_model(tmp_path, prefix, other, reports):
-    """That updates the node. The watcher does so when no old leader can stop a task because of it."""
+    """Another prefix means an update of the node. The watcher updates the node when no old leader can stop a task because of the update."""
     it = watched(tmp_path, label_prefix=prefix)
     it.converge()
     before = shown(it)
@@ -228,8 +228,8 @@ LATE = f"fault {UUIDS[0]} reason=xid xid=79 since=5"
     ("said", "tasks", "options", "reloads", "shows"),
     [
         (DRIFT, TASK, {"health_now": True}, True, "ok"),
-        (DRIFT, TASK, {}, False, DRIFT),  # an old leader may stop the task for it
-        (DRIFT, [], {}, False, DRIFT),  # the watcher reports it at once
+        (DRIFT, TASK, {}, False, DRIFT),  # an old leader may stop the task because of the update
+        (DRIFT, [], {}, False, DRIFT),  # the watcher reports the change at once
         (f"{LATE} drift=0a1b2c3d", TASK, {"health_now": True}, True, LATE),
         ("ok", TASK, {"health_now": True}, False, "ok"),
     ],
@@ -291,7 +291,7 @@ def test_false_removes_the_watcher_by_a_reload(tmp_path):
     assert not unit(it).exists()
     assert not os.path.exists(it.watcher.home)
     assert it.converge()["changed"] is False
-    # What dockerd has loaded is still known: reverting needs no restart either.
+    # The loaded content is still known, so reverting needs no restart either.
     assert it.assess()["warnings"] == []
     result = it.option(health=True).converge()
     assert (result["restarted"], result["reloaded"], shown(it)) == (False, False, [])
@@ -305,7 +305,7 @@ def test_only_this_collection_records_what_dockerd_has_loaded(tmp_path):
     entry = it.state.record()[it.params["daemon_config"]]
     assert entry["loaded"]["sha256"] == entry["written"]
     it.put("daemon_config", it.content().replace(b'"local"', b'"journald"'))
-    it.option(health=False).converge()  # removes the label from a file that waits to be loaded
+    it.option(health=False).converge()  # dockerd has not loaded the file from which this removes the label
     assert "was changed after dockerd loaded it" in it.option(health=True).assess()["warnings"][-1]
     it.engine.start()
     it.option(allow_shrink=True, advertise=[{"as": "gpu", "kind": "GPU"}]).converge()
@@ -389,11 +389,11 @@ def test_a_killed_run_is_finished_first(tmp_path):
 
 
 class Killed(BaseException):
-    """Like SIGKILL, no handler sees it."""
+    """Simulates SIGKILL: no handler of the code catches this exception."""
 
 
 def kill(monkeypatch, it, where, after):
-    """Kill the process at the next call of this function, before or after it works. ``it`` is the node that is being changed."""
+    """Kill the process at the next call of ``where``, before or after the call does its work. ``it`` is the node that the test changes."""
     owners = {"write_record": State, "close_journal": State, "open_journal": State, "write": channel._files, "reload": it.engine, "wait": it.engine}
     owner = owners[where]
     real = getattr(owner, where)
@@ -413,7 +413,7 @@ def test_a_killed_writer_does_not_block_the_next_one(tmp_path, monkeypatch, wher
     it.converge()
     before = it.content()
     with monkeypatch.context() as patched:
-        if where == "write":  # of daemon.json; another module's journal uses the same function
+        if where == "write":  # only for daemon.json, because the journal of another module uses the same function
             real = channel._files.write
 
             def write(path, *given):
@@ -428,7 +428,7 @@ def test_a_killed_writer_does_not_block_the_next_one(tmp_path, monkeypatch, wher
             kill(patched, it, where, after)
         with pytest.raises(Killed):
             it.channel.write(FAULT)
-    (tmp_path / "state" / ".gpu-swarm.journal.json.x1").write_text("{")  # left by a truncated write
+    (tmp_path / "state" / ".gpu-swarm.journal.json.x1").write_text("{")  # a truncated write left this file
     config = Path(it.params["daemon_config"])
     (config.parent / ".gpu-swarm.daemon.json.x1").write_text("{")
     assert it.channel.write("warning reason=degraded") is None
@@ -542,7 +542,7 @@ def test_without_restarts_the_watcher_stays_unchanged(tmp_path):
 
 
 def test_the_watcher_is_removed_even_if_nothing_may_be_restarted(tmp_path):
-    """As in a deprovision after Docker Engine was removed."""
+    """For example, deprovision after someone removed Docker Engine."""
     it = watched(tmp_path)
     it.converge()
     it.option(restart="never", state="absent").converge()

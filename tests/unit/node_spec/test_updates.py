@@ -27,7 +27,7 @@ def want(node_id="n1", labels=None, availability=None, remember=False):
 
 
 class FakeManager:
-    """A store with versions, like a manager's. `interfere` runs right before an update reaches it."""
+    """A store with versions, like a manager's. `interfere` runs right before an update reaches the store."""
 
     time = None
     cluster_fails = False
@@ -122,11 +122,11 @@ def test_a_role_is_changed(wanted, changed, monkeypatch):
         ({}, "pause", want(availability="pause", remember=True), {MARK: "pause"}, "pause"),
         ({}, "active", want(availability="drain", remember=True), {MARK: "active/drain"}, "drain"),
         ({}, "drain", want(availability="drain", remember=True), {MARK: "drain/drain"}, "drain"),
-        # A run that was killed left its mark: the former state must still be restored,
+        # A killed run left its mark. The former state must still be restored,
         ({MARK: "active"}, "pause", want(availability="pause", remember=True), {MARK: "active"}, "pause"),
         ({MARK: "active"}, "pause", want(availability="drain", remember=True), {MARK: "active/drain"}, "drain"),
         ({MARK: "active/drain"}, "drain", want(availability="pause", remember=True), {MARK: "active"}, "pause"),
-        # unless someone has changed it since.
+        # unless someone has changed the availability after that run.
         ({MARK: "active"}, "drain", want(availability="pause", remember=True), {MARK: "drain"}, "pause"),
         ({MARK: "drain"}, "active", want(availability="drain", remember=True), {MARK: "active/drain"}, "drain"),
         ({MARK: "active"}, "pause", want(availability="drain"), {MARK: "active"}, "drain"),
@@ -135,7 +135,7 @@ def test_a_role_is_changed(wanted, changed, monkeypatch):
         ({MARK: "drain"}, "pause", want(availability="former"), {}, "drain"),
         ({MARK: "active/drain"}, "drain", want(availability="former"), {}, "active"),
         ({MARK: "pause/drain"}, "drain", want(availability="former"), {}, "pause"),
-        # Someone changed it since: that stays.
+        # Someone has changed the availability after that run: it is not changed back.
         ({MARK: "active"}, "drain", want(availability="former"), {}, "drain"),
         ({MARK: "drain"}, "active", want(availability="former"), {}, "active"),
         ({MARK: "active/drain"}, "pause", want(availability="former"), {}, "pause"),
@@ -175,10 +175,10 @@ THEN, LATER = "2026-11-20T09:00:00Z", "2026-11-20T10:00:00Z"
     [
         ({}, "active", want(availability="pause", remember=True), LATER),
         ({}, "active", want(availability="pause"), None),
-        # A run that continues what another one began, and one that drains a node that it paused.
+        # A run continues the pause of another run, and a run drains a node that it paused.
         ({MARK: "active", SINCE: THEN}, "pause", want(availability="pause", remember=True), THEN),
         ({MARK: "active", SINCE: THEN}, "pause", want(availability="drain", remember=True), THEN),
-        # Changed by someone since.
+        # Someone has changed the availability after the pause.
         ({MARK: "active", SINCE: THEN}, "drain", want(availability="pause", remember=True), LATER),
         ({MARK: "active", SINCE: THEN}, "pause", want(availability="former"), None),
         ({MARK: "active", SINCE: THEN}, "drain", want(availability="former"), None),
@@ -207,21 +207,21 @@ PAUSED = {MARK: "active", PAUSED_FOR: FAULT}
     ("labels", "availability", "wanted", "after", "becomes"),
     [
         ({}, "active", {"availability": "pause", "remember": True, "paused_for": FAULT}, PAUSED, "pause"),
-        # Someone keeps work away from it now.
+        # An operator keeps work away from the node now.
         ({}, "pause", {"availability": "pause", "remember": True, "paused_for": FAULT}, {}, "pause"),
         ({}, "drain", {"availability": "pause", "remember": True, "paused_for": FAULT}, {}, "drain"),
         ({MARK: "active"}, "pause", {"availability": "pause", "remember": True, "paused_for": FAULT}, {MARK: "active"}, "pause"),
-        # Returned by hand, and now paused for another reason.
+        # An operator returned the node to service, and a run now pauses it for another reason.
         (PAUSED, "active", {"availability": "pause", "remember": True}, {MARK: "active"}, "pause"),
-        # A run drains it, although it is paused already.
+        # A run pauses or drains the node, although the node is already paused for the fault.
         (PAUSED, "pause", {"availability": "pause", "remember": True}, PAUSED, "pause"),
         (PAUSED, "pause", {"availability": "drain", "remember": True}, {**PAUSED, MARK: "active/drain"}, "drain"),
-        # Only a caller that knows the reason of the pause returns it.
+        # Only a caller that knows the reason of the pause returns the node to service.
         (PAUSED, "pause", {"availability": "former", "paused_for": FAULT}, {}, "active"),
         (PAUSED, "pause", {"availability": "former"}, PAUSED, "pause"),
         (PAUSED, "pause", {"availability": "former", "paused_for": "fault reason=hang"}, PAUSED, "pause"),
         ({**PAUSED, MARK: "active/drain"}, "drain", {"availability": "former"}, {**PAUSED, MARK: "active/drain"}, "drain"),
-        # An operator's own pause or drain since.
+        # An operator has changed the availability after the pause.
         (PAUSED, "drain", {"availability": "former"}, {}, "drain"),
         ({MARK: "drain", PAUSED_FOR: FAULT}, "active", {"availability": "former"}, {}, "active"),
         ({MARK: "active"}, "pause", {"availability": "former", "paused_for": FAULT}, {}, "active"),
@@ -263,8 +263,8 @@ def test_a_fault_that_the_assessment_found_ended_is_recorded_in_any_pause(labels
 @pytest.mark.parametrize(
     ("over", "becomes"),
     [
-        (FAULT, "active"),  # the run found that it had ended
-        (FAULT.replace("328", "999"), "pause"),  # it came back since
+        (FAULT, "active"),  # the run found that the fault had ended
+        (FAULT.replace("328", "999"), "pause"),  # the fault has come back after that
         (None, "pause"),
     ],
 )
@@ -421,7 +421,7 @@ LEFT = {MARK: "active", SINCE: "2026-11-20T12:00:00Z", BY: "provision", "gpu-swa
         ("active", {"mark": "remove", "host": "g1"}, {"rack": "r1"}),
         ("drain", {"mark": "remove", "host": "g1"}, {"rack": "r1"}),
         ("active", {"mark": "set", "host": "g1"}, {"rack": "r1", HOST: "g1", **LEFT}),
-        # It is still paused: whoever returns it removes the marks.
+        # The node is still paused. The update that returns the node to service removes the marks.
         ("pause", {"mark": "remove", "host": "g1"}, {"rack": "r1", MARK: "active", SINCE: LEFT[SINCE], BY: "provision"}),
         ("pause", {"mark": "remove", "host": "g1", "availability": "former", "paused_for": "fault reason=mismatch"}, {"rack": "r1"}),
         ("active", {"mark": "remove", "host": "g1", "availability": "former"}, {"rack": "r1"}),
@@ -445,7 +445,7 @@ def test_a_mark_needs_a_host():
         updates.check([{**want(), "mark": "set"}], PREFIX)
 
 
-# -- what may be evicted (option evict) --------------------------------------------------------------------------------
+# -- tasks that may be evicted (option evict) --------------------------------------------------------------------------
 
 LABELLED = {"m": "T4", RECORD: "m"}
 SERVICE, ONCE = task("t1"), task("t2", restart="none", slot=2)
@@ -492,7 +492,7 @@ NOTED = "gpu-swarm.maintained"
 
 
 def test_a_finished_maintenance_is_recorded_with_the_return_to_service(monkeypatch):
-    """Even if labels have to stay, but not if the node does not return."""
+    """This holds even if labels cannot be changed. If the node does not return to service, nothing is recorded."""
     for tasks, labels, availability, noted in (([], None, "active", "x"), ([ONCE], {"m": "H100"}, "active", "x")):
         manager = FakeManager(node(labels={**LABELLED, MARK: "active"}, availability="pause"), tasks=tasks)
         run(manager, {**want(labels=labels, availability="former"), "maintained": "x", "evict": "movable"}, monkeypatch=monkeypatch)

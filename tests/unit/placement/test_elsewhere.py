@@ -21,7 +21,7 @@ SMALL = node("n2", resources=())
         ([N1, N2, node("n3")], {}, True),
         ([N1], {}, False),
         ([N1, N2], {"constraints": ["node.hostname==host-n1"]}, False),
-        ([N1, N2], {"constraints": ["node.hostname==host-n2"]}, True),  # it will go there anyway
+        ([N1, N2], {"constraints": ["node.hostname==host-n2"]}, True),  # swarm will move the task to n2 anyway
         ([N1, N2], {"constraints": ["node.labels.m==T4"]}, False),
         ([N1, N2], {"constraints": ["node.labels.m!=P40"]}, True),
         ([N1, N2], {"platforms": [("linux", "x86_64")]}, True),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides where a service fits: the filters of swarmkit's scheduler, one service at a time, with nodes as the API lists them."""
+"""Decides where a service fits, with the filters of swarmkit's scheduler. The nodes have the form of the API, and each service is judged alone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def gpus(count, start=0):
 
 
 def train(reserves=None, replicas=1, mode=None, **more):
-    """Return a service. ``more`` belongs to its task template or, for these keys, to the service."""
+    """Return a service. ``more`` goes into the task template, except UpdateStatus, JobStatus and ports."""
     made = service()
     made["Spec"]["Mode"] = mode or {"Replicated": {"Replicas": replicas}}
     for key in ("UpdateStatus", "JobStatus"):
@@ -167,7 +167,7 @@ def test_an_existing_replica_counts_against_the_limit_of_its_node():
 
 
 def test_a_kind_without_free_resources_excludes_a_node():
-    """The scheduler acts as if the node lacks that kind."""
+    """The scheduler acts as if the node lacked the kind."""
     nodes = [node(resources=gpus(1))]
     found = explained(nodes, train({GPU: 0, "MemoryBytes": 1}), [task("b1", service="s2", given=gpus(1))], [service("s2", "batch")])
     assert excluded(found) == {"resources": 1}
@@ -177,7 +177,7 @@ def test_a_kind_without_free_resources_excludes_a_node():
 
 
 def test_a_task_that_reserves_0_uses_a_node_alone():
-    """It takes all free resources of a named kind, and none of a counted kind."""
+    """Such a task gets all free resources of a named kind, and none of a counted kind."""
     found = explained([node("n1", resources=gpus(4)), node("n2", resources=gpus(2, 4)), node("n3")], train({GPU: 0}, 3))
     assert (found["rooms"], found["room"], found["fits"]) == ({"n1": 1, "n2": 1}, 2, False)
     assert found["text"].startswith("needs 1 or more NVIDIA-GPU, and all that are free (value: 0) on one node: there is room for 2 of 3 tasks")
@@ -224,7 +224,7 @@ def test_a_task_that_holds_exactly_what_is_missing_is_named_before_a_larger_one(
 
 
 def test_gpus_that_are_free_on_one_node_are_not_fragmented():
-    """The CPUs are missing there."""
+    """The node has enough free GPUs, but no free CPUs."""
     tasks = [task("b1", "g1", reserves={"NanoCPUs": 2 * 10**9}, service="s2")]
     found = explained([node("g1", resources=gpus(2))], train({GPU: 2, "NanoCPUs": 10**9}), tasks, [service("s2", "batch")])
     assert found["text"] == "needs 2 NVIDIA-GPU, 1 CPUs on one node: host-g1 has 0 CPUs free"
@@ -312,7 +312,7 @@ def ended(task_id, state="failed", slot=1, **more):
         (train(**PAUSED), [], ["its update is paused: failure or early termination of task t0"]),
         (train(UpdateStatus={"State": "rollback_paused", "Message": ""}), [], ["its rollback is paused: no reason given"]),
         (train(UpdateStatus={"State": "completed"}), [task("t1")], []),
-        (train(**ONCE), [ended("t1"), task("t2")], []),  # it was forced to run again, and is running
+        (train(**ONCE), [ended("t1"), task("t2")], []),  # someone forced the service to run again, and the task is running
         (train(replicas=2, **ONCE), [ended("t1", "complete"), ended("t2", "complete", 2)], ["it has finished: 2 of 2 tasks are complete"]),
         (train(mode={"GlobalJob": {}}, **FIRST), [ended("t1", "complete", None, job=True)], ["it has finished: 1 of 1 tasks are complete"]),
         (train(mode=JOB, **FIRST), [ended("t1", job=True)], [
@@ -377,14 +377,14 @@ def made_at(one, stamp):
     ("made", "tasks", "needed"),
     [
         (train(**ONCE), [ended("t1", "complete")], 0),
-        (train(**ONCE), [ended("t1")], 0),  # it failed, and is over too
+        (train(**ONCE), [ended("t1")], 0),  # the task failed, so it has ended too
         (train(**ONCE), [ended("t1", "shutdown")], 0),
-        (train(**ONCE), [task("t1", desired="shutdown")], 0),  # its node is down, and swarm starts no other task
+        (train(**ONCE), [task("t1", desired="shutdown")], 0),  # the node is down, and swarm starts no other task
         (train(**ONCE), [ended("t1", "rejected"), ended("t2", "complete")], 0),
         (train(replicas=3, **ONCE), [ended("t1", "complete"), task("t2", slot=2), ended("t3", slot=3)], 0),
         (train(replicas=3, **ONCE), [ended("t1", "complete"), task("t2", slot=2)], 1),
         (train(replicas=2, **ONCE), [ended("t1", "complete"), pending("t2", slot=2)], 1),
-        (train(**ONCE), [ended("t1", "complete"), pending("t2")], 1),  # it runs once more
+        (train(**ONCE), [ended("t1", "complete"), pending("t2")], 1),  # the task runs once more
         (train(**ONCE), [], 1),
         (train(**ONCE), [task("t1", state="shutdown", desired="remove")], 1),
         (train(**UNLESS_FAILED), [ended("t1", "complete")], 0),
@@ -394,7 +394,7 @@ def made_at(one, stamp):
         (train(), [ended("t1", "complete")], 1),  # swarm starts it again
         (train(mode={"Global": {}}, **ONCE), [ended("t1", "complete", None)], 0),
         (train(mode=JOB, **FIRST), [ended("t%d" % slot, "complete", slot, job=True) for slot in range(5)], 0),
-        (train(mode=JOB, **FIRST), [task("t1", job=True, slot=0), task("t2", job=True)], 0),  # no more at a time
+        (train(mode=JOB, **FIRST), [task("t1", job=True, slot=0), task("t2", job=True)], 0),  # the job runs no more tasks at a time
         (train(mode=JOB, **FIRST), [ended("t0", "complete", 0, job=True)], 2),
         (train(mode=JOB, **FIRST), [ended("t%d" % slot, "complete", slot, job=True) for slot in range(4)], 1),
         (train(mode=JOB, JobStatus={"JobIteration": {"Index": 9}}), [ended("t%d" % slot, "complete", slot, job=True) for slot in range(5)], 2),
@@ -417,7 +417,7 @@ def test_a_global_job_without_a_task_yet_is_not_over():
 
 @pytest.mark.parametrize(("stamp", "shown"), [("2026-11-20T12:00:01Z", False), ("2026-11-20T11:59:59Z", True)])
 def test_a_paused_update_of_a_job_counts_for_tasks_that_it_did_not_reach(stamp, shown):
-    """Swarm takes a task that ends within seconds for a failed update, even if it is complete."""
+    """If a task ends within seconds, swarm treats the update as failed, even if the task is complete."""
     tasks = [made_at(ended("t1", "complete"), "2026-11-20T12:00:02Z"), made_at(ended("t2", "complete", 2), stamp)]
     found = ledger(Listed([node()], tasks, [train(replicas=2, **NEVER_STARTED)], NOW), "gpu-swarm.", ["*"])["explained"]
     assert bool(found) is shown

@@ -197,7 +197,7 @@ def test_the_node_of_a_global_service_may_be_removed():
 
 
 def test_equal_needs_are_compared_once(monkeypatch):
-    # Each comparison looks at every node.
+    # Each comparison reads every node.
     found, real = [], module._reasons
     monkeypatch.setattr(module, "_reasons", lambda *args: found.append(args) or real(*args))
     tasks = [pending(f"t{number}", {GPU: 1 + number % 2}, service=f"s{number}") for number in range(20)]

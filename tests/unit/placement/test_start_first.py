@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An update with order: start-first. Swarm starts new tasks beside the old ones, and ends an old one when a new one runs."""
+"""An update with order: start-first. Swarm starts new tasks beside the old tasks. When a new task runs, swarm ends an old task."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KIND = "NVIDIA-GPU"
 
 
 def spec(gpus: int = 1, replicas: int | None = 4, order: str = "start-first", at_once: int = 1, **more: Any) -> dict[str, Any]:
-    """Return a service whose tasks are replaced. With ``replicas`` None it runs once on each node."""
+    """Return a service whose tasks are replaced. If ``replicas`` is None, the service is global."""
     reservations = {"GenericResources": [{"DiscreteResourceSpec": {"Kind": KIND, "Value": gpus}}]}
     port = [{"Protocol": "tcp", "PublishedPort": more["port"], "PublishMode": "host"}] if more.get("port") else []
     return {
@@ -68,25 +68,25 @@ FULL = ["n1", "n1", "n2", "n2"]
 @pytest.mark.parametrize(
     ("before", "after", "on", "sizes", "fits"),
     [
-        # One place beside the old tasks is enough, however many start at once: each new task that runs frees another place.
+        # One free place is enough for any parallelism, because swarm ends an old task for each new task that runs.
         ({}, {}, FULL, (2, 2), False),
         ({}, {}, FULL, (2, 3), True),
         ({}, {"at_once": 2}, FULL, (2, 3), True),
         ({}, {"at_once": 0}, FULL, (2, 3), True),
         ({}, {"at_once": 0}, FULL, (2, 2), False),
         ({}, {"order": "stop-first"}, FULL, (2, 2), True),
-        # Nothing is replaced.
+        # No task is replaced.
         ({}, {"force": 0}, FULL, (2, 2), True),
         # More replicas need room as well.
         ({}, {"replicas": 5}, FULL, (2, 3), False),
         ({}, {"replicas": 5}, FULL, (2, 4), True),
-        # Fewer replicas: those that end at once make room.
+        # With fewer replicas, some old tasks end at once and make room.
         ({}, {"replicas": 3}, FULL, (2, 2), True),
         ({}, {"replicas": 0}, FULL, (2, 2), True),
-        # Places that become free where no new task may run are useless.
+        # A place is useless if it becomes free on a node where no new task may run.
         ({}, {"constraints": ["node.id==n2"]}, FULL, (2, 4), False),
         ({}, {"constraints": ["node.id==n2"]}, FULL, (2, 5), True),
-        # It is unknown which of them end. If both of n1 end, the first new task needs room beside those of n2.
+        # Swarm chooses the tasks that end. If both tasks on n1 end, the first new task needs room beside the tasks on n2.
         ({}, {"constraints": ["node.id==n2"], "replicas": 2}, FULL, (2, 2), False),
         ({}, {"constraints": ["node.id==n2"], "replicas": 2}, FULL, (2, 3), True),
         ({}, {"constraints": ["node.id==n3"]}, FULL, (2, 2, 3), False),
@@ -96,14 +96,14 @@ FULL = ["n1", "n1", "n2", "n2"]
         ({}, {"gpus": 2}, FULL, (6, 6), True),
         ({"gpus": 2}, {"gpus": 1}, FULL, (4, 4), False),
         ({"gpus": 2}, {"gpus": 1}, FULL, (4, 5), True),
-        # The old tasks count as replicas of their node, and use its port.
+        # The old tasks count as replicas on their node, and use the node's port.
         ({"most": 2}, {"most": 2}, FULL, (9, 9), False),
         ({"most": 2}, {"most": 2}, FULL, (9, 9, 1), True),
         ({"most": 2}, {"most": 3}, FULL, (9, 9), True),
         ({"port": 80}, {"port": 80}, ["n1", "n2"], (9, 9), False),
         ({"port": 80}, {"port": 80, "replicas": 2}, ["n1", "n2"], (9, 9, 1), True),
         ({"port": 80}, {"port": 81, "replicas": 2}, ["n1", "n2"], (9, 9), True),
-        # One on each node needs room beside the old one there.
+        # On each node, the new task of a global service needs room beside the old task.
         ({"replicas": None}, {"replicas": None}, ["n1", "n2"], (2, 1), False),
         ({"replicas": None}, {"replicas": None}, ["n1", "n2"], (2, 2), True),
         ({"replicas": None}, {"replicas": None, "order": "stop-first"}, ["n1", "n2"], (1, 1), True),
@@ -129,11 +129,11 @@ def test_the_error_says_why_it_does_not_fit_and_what_to_write() -> None:
 
 
 def test_a_hung_update_can_be_corrected() -> None:
-    """A task that waits beside its own old task does not need room after a correction."""
+    """After the update is corrected, a task that waits beside its own old task does not need room."""
     stuck = pending("t9", service="own", slot=1, reserves={KIND: 1}, desired="running")
     found = judged(spec(), spec(order="stop-first"), FULL, nodes(2, 2), [stuck])
     assert (found["fits"], found["keeps_tasks"], found["needed"]) == (True, True, 0)
-    # A task that replaces none still needs room.
+    # A task that replaces no other task still needs room.
     alone = dict(stuck, Slot=5)
     found = judged(spec(replicas=5), spec(replicas=5, order="stop-first"), FULL, nodes(2, 2), [alone])
     assert (found["fits"], found["needed"]) == (False, 1)

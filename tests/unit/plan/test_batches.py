@@ -45,7 +45,7 @@ def test_a_small_fleet_goes_one_by_one_after_its_canary():
     assert batches({}, {}) == batches({}, {}, 5) == []
 
 
-# how many hosts and models -> the batches of their canaries
+# numbers of hosts and of models -> the batches of their canaries
 CANARIES = [(5, 5, [1, 1, 1, 1, 1]), (10, 5, [1, 1, 1, 1, 1]), (25, 5, [2, 2, 1]), (60, 5, [3, 2]), (400, 7, [3, 3, 1]), (4, 1, [1])]
 
 

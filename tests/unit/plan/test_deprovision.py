@@ -36,7 +36,7 @@ MANAGER = [WINDOW_MANAGERS, MARKED, END]
 
 
 def host(name="g1", node_id="n1", gpu=True, disrupt="never", leave=True, packages=False, kept=False, hold=None, **answer):
-    """Return a host that answers with state absent. By default it has nothing of this collection."""
+    """Return a host with an assessment for state absent. By default the host has nothing of this collection."""
     return Host(
         name, gpu, False, assessed(node_id, gpus=0, **dict({"toolkit_version": "1.20.0"}, **answer)),
         disrupt=disrupt, leave=leave, packages=packages, kept=kept, hold=hold,
@@ -64,48 +64,48 @@ def step_of(one, known, *others, **options):
 
 PROVISIONED = ["labels", "configure", "restart", "state", "leave"]
 
-# the host, the swarm -> (its steps, its groups)
+# case -> (the host, the swarm, the host's steps, the host's groups)
 STEPS = {
     "never provisioned": (host(node_id=None), swarm(), [], []),
-    "never provisioned, while there is a swarm": (host(node_id=None), swarm(M1), [], []),
+    "never provisioned, and a swarm exists": (host(node_id=None), swarm(M1), [], []),
     "without Docker": (host(node_id=None, missing=["engine"]), swarm(M1), [], []),
     "without Docker, but with our files": (host(node_id=None, missing=["engine"], drift=["x"], kept=True), swarm(), ["configure", "state"], OUTSIDE),
     "a worker": (host(kept=True, **TAKEN), swarm(M1, entry()), PROVISIONED, WORKER),
-    "a worker of somebody else": (host(), swarm(M1, bare()), ["leave"], WORKER),
-    "a worker that is to stay": (host(leave=False, kept=True, **TAKEN), swarm(M1, entry()), PROVISIONED[:-1], WORKER),
-    "one with nothing of this collection that is to stay": (host(leave=False), swarm(M1, bare()), [], []),
-    "in another swarm, where it is to stay": (host(node_id="x", leave=False, **TAKEN), swarm(M1), ["configure", "restart"], OUTSIDE),
+    "a worker without changes of this collection": (host(), swarm(M1, bare()), ["leave"], WORKER),
+    "a worker that stays in the swarm": (host(leave=False, kept=True, **TAKEN), swarm(M1, entry()), PROVISIONED[:-1], WORKER),
+    "a worker without changes of this collection, which stays": (host(leave=False), swarm(M1, bare()), [], []),
+    "a node of another swarm, which stays in that swarm": (host(node_id="x", leave=False, **TAKEN), swarm(M1), ["configure", "restart"], OUTSIDE),
     "half-joined": (host(swarm={"state": "error", "node_id": "x", "half_joined": True}), swarm(M1), ["leave"], OUTSIDE),
     "files of this collection, in no swarm": (host(node_id=None, **TAKEN), swarm(), ["configure", "restart"], OUTSIDE),
     "only the libraries": (host(node_id=None, kept=True), swarm(), ["state"], OUTSIDE),
     "the toolkit": (host(node_id=None, packages=True), swarm(), ["packages"], OUTSIDE),
-    "a version that we hold": (host(node_id=None, hold=True, toolkit_held=HELD), swarm(), ["hold"], OUTSIDE),
-    "a version that is held": (host(node_id=None, toolkit_held=HELD), swarm(), [], []),
-    "a toolkit that we hold": (host(node_id=None, packages=True, hold=True, toolkit_held=HELD), swarm(), ["hold", "packages"], OUTSIDE),
-    "a toolkit of which the inventory says that nobody is to hold it": (
+    "a version held by this collection, and no other change": (host(node_id=None, hold=True, toolkit_held=HELD), swarm(), ["hold"], OUTSIDE),
+    "a version held by someone else": (host(node_id=None, toolkit_held=HELD), swarm(), [], []),
+    "a toolkit held by this collection": (host(node_id=None, packages=True, hold=True, toolkit_held=HELD), swarm(), ["hold", "packages"], OUTSIDE),
+    "a toolkit whose hold the inventory forbids": (
         host(node_id=None, packages=True, hold=False, toolkit_held=HELD),
         swarm(),
         ["hold", "packages"],
         OUTSIDE,
     ),
     "the toolkit with its repository": (host(node_id=None, packages=True, toolkit_files=FILES), swarm(), ["packages", "state"], OUTSIDE),
-    "a toolkit with a repository, which stay": (host(node_id=None, toolkit_files=FILES), swarm(), [], []),
+    "a toolkit and its repository, which are kept": (host(node_id=None, toolkit_files=FILES), swarm(), [], []),
     "a repository that a failed run left": (host(node_id=None, toolkit_version=None, toolkit_files=FILES), swarm(), ["repository", "state"], OUTSIDE),
-    "the same, and packages are to go": (
+    "a repository that a failed run left, and packages are removed": (
         host(node_id=None, packages=True, toolkit_version=None, toolkit_files=FILES), swarm(), ["repository", "state"], OUTSIDE,
     ),
     "no toolkit": (host(node_id=None, packages=True, toolkit_version=None), swarm(), [], []),
     "a toolkit of a host without GPUs": (host(node_id=None, packages=True, gpu=False), swarm(), [], []),
     "a manager among others": (host(node_id="m1"), swarm(M1, bare("m2", role="manager")), ["leave"], MANAGER),
     "the last manager": (host(node_id="m1"), swarm(M1), ["leave", "dissolve"], MANAGER),
-    "the last manager that is to stay": (host(node_id="m1", leave=False), swarm(M1), [], []),
-    "killed after it had left": (host(node_id=None), swarm(M1, bare(state="down") | {"labels": {LEAVING: "g1"}}), ["entry"], OUTSIDE),
-    "killed before it left": (host(), swarm(M1, bare() | {"labels": {LEAVING: "g1", RECORD: LEAVING}}), ["leave"], WORKER),
-    "killed before it left, and to stay now": (
+    "the last manager, which stays": (host(node_id="m1", leave=False), swarm(M1), [], []),
+    "killed after the host had left": (host(node_id=None), swarm(M1, bare(state="down") | {"labels": {LEAVING: "g1"}}), ["entry"], OUTSIDE),
+    "killed before the host left": (host(), swarm(M1, bare() | {"labels": {LEAVING: "g1", RECORD: LEAVING}}), ["leave"], WORKER),
+    "killed before the host left, and the host stays now": (
         host(leave=False), swarm(M1, bare() | {"labels": {LEAVING: "g1", RECORD: LEAVING}}), ["labels"], WORKER,
     ),
     "drained and marked by a killed run": (host(), swarm(M1, bare(availability="drain", former_availability="active")), ["leave"], WORKER),
-    "marked, and to stay": (host(leave=False), swarm(M1, bare(availability="pause", former_availability="active")), [], [MARKED, END]),
+    "marked, and the host stays": (host(leave=False), swarm(M1, bare(availability="pause", former_availability="active")), [], [MARKED, END]),
 }  # fmt: skip
 
 
@@ -135,7 +135,7 @@ def test_packages_that_are_held_are_not_removed_without_consent():
 
 
 def test_packages_that_a_runtime_of_the_user_needs_are_not_removed():
-    """Nothing else is done there either, because the run would end half-way with an error."""
+    """The run changes nothing else on this host either. Otherwise, the run would end half-way with an error."""
     adopted = dict(kept=True, runtime_stays=True, **TAKEN)
     step = step_of(host(packages=True, **adopted), swarm(M1, entry()))
     assert "Docker had a runtime nvidia before the first run" in step.error
@@ -155,9 +155,9 @@ def test_the_entry_of_another_host_is_never_removed():
     left = bare("old", state="down") | {"labels": {LEAVING: "g1"}}
     assert step_of(host("g1", node_id=None), swarm(M1, left)).removal.entry == "old"
     assert step_of(host("g2", node_id=None), swarm(M1, left)).removal.entry is None
-    # A member again. Its former entry does not belong to a host that has another one.
+    # The host is a member again. The former entry belongs to another host, because this host has a new entry.
     assert step_of(host("g1"), swarm(M1, entry(), left)).removal.entry is None
-    # Down, but its host is unknown.
+    # The node is down, but the host of the node is unknown.
     assert step_of(host("g1", node_id=None), swarm(M1, bare("old", state="down"))).removal.entry is None
 
 
@@ -165,13 +165,13 @@ def test_the_entry_of_another_host_is_never_removed():
 
 ALL_OF_IT = ["service train", "container by-hand"]
 
-# what is removed -> what that would stop
+# case -> (what is removed, the work that the removal would stop)
 STOPPED = {
     "a restart": (dict(leave=False, **TAKEN), ALL_OF_IT),
     "the packages": ({"leave": False, "packages": True}, ALL_OF_IT),
     "the membership": ({}, ["service train"]),
     "the membership and a restart": (TAKEN, ALL_OF_IT),
-    "nothing but labels": ({"leave": False}, []),
+    "only the labels": ({"leave": False}, []),
 }
 
 
@@ -191,7 +191,7 @@ def test_work_is_stopped_only_with_consent(what, stopped):
 
 @pytest.mark.parametrize("disrupt", ["never", "services"])
 def test_a_task_that_needs_a_remaining_label_keeps_the_node_unchanged(disrupt):
-    """Pausing would be useless: nothing waits for the task there, and without the pause the labels would stay too."""
+    """A pause would be useless, because the run does not wait for this task. The labels are not removed in either case."""
     known = swarm(M1, entry(tasks=[task("once.1", "once", movable=False)]), evicted={"n1": {"once.1": "task once.1"}})
     step = step_of(host(leave=False, disrupt=disrupt), known)
     assert (step.needs, step.work.waits_for, step.work.left_alone, step.groups) == (["labels"], ["task once.1"], True, [END])
@@ -257,18 +257,18 @@ def test_a_manager_of_three_may_leave_alone_and_never_past_quorum():
 def test_another_manager_must_remove_it_from_the_list():
     step = step_of(managers("m1")[0], live("m1", nodes=three()))
     assert "The other managers of its swarm (host-m2, host-m3) are not in the group swarm_managers" in step.error
-    # The last one that could be queried has left by then.
+    # When m2 leaves, m1 has already left, so no manager can be queried any more.
     steps = plan(managers("m1", "m2"), live("m1", "m2", nodes=three()))
     assert (steps["m1"].error is None, steps["m2"].error) == (False, None)
 
 
-# the rest of the swarm, its contents, the consent -> why the last manager stays
+# case -> (the other nodes, the contents of the swarm, the consent, why the last manager stays)
 LAST = {
     "another node": ([bare("w9")], EMPTY, "all", "host-w9 would have no manager"),
     "a service": ([], dict(EMPTY, services=["shop"]), "never", "service shop would be lost with the swarm"),
     "everything": ([], {"services": ["a"], "secrets": ["b"], "configs": ["c"]}, "never", "service a, secret b, config c would be lost"),
-    "who knows": ([], None, "never", "the contents of the swarm could not be read"),
-    "even by consent": ([], None, "all", "the contents of the swarm could not be read"),
+    "unknown contents": ([], None, "never", "the contents of the swarm could not be read"),
+    "unknown contents, with consent": ([], None, "all", "the contents of the swarm could not be read"),
 }
 
 
@@ -279,7 +279,7 @@ def test_the_last_manager_stays_in_the_swarm_but_is_deprovisioned(others, holds,
     assert text in step.removal.remains
     assert (step.problem, step.error) == (step.removal.remains, None)
     assert (step.needs, step.groups, step.removal.labels) == (["labels", "configure", "restart"], MANAGER, {})
-    # It is reported even if there is nothing else to do.
+    # This is reported even if there is nothing else to do.
     step = deprovision.plan([host(node_id="m1", disrupt=disrupt)], swarm(M1, *others), holds)["g1"]
     assert (step.needs, step.groups, text in step.removal.remains) == ([], [END], True)
 
@@ -295,7 +295,7 @@ def test_a_node_that_does_not_leave_keeps_the_last_manager():
     for other, kept in ((waits, "host-n1, host-n2"), (error, "host-n1, host-n2"), (host("w2", node_id="n2"), "host-n1 would")):
         assert kept in step_of(host("m", node_id="m1"), known, other).removal.remains
     assert step_of(host("m", node_id="m1"), known, host(), host("w2", node_id="n2")).problem is None
-    # An entry that is removed does not count.
+    # A node entry that the run removes does not count.
     left = bare("old", state="down") | {"labels": {LEAVING: "g1"}}
     assert step_of(host("m", node_id="m1"), swarm(M1, left), host(node_id=None)).problem is None
 
@@ -304,7 +304,7 @@ def test_a_node_that_does_not_leave_keeps_the_last_manager():
 
 ACTIVE = {"state": "active", "node_id": "n1"}
 
-# the answer of the host, the swarm -> the error
+# case -> (the answer of the host, the swarm, the error)
 ERRORS = {
     "dockerd is stopped": ({"swarm": {"state": "unknown", "node_id": None}}, swarm(M1), "dockerd is not running on this host: start it"),
     "locked": ({"swarm": {"state": "locked", "node_id": ""}}, swarm(M1), "docker swarm unlock"),
@@ -364,7 +364,7 @@ def test_the_mark_of_a_node_is_removed_with_it_or_with_the_labels():
 
 @pytest.mark.parametrize("key", ["former-availability", "paused-since", "paused-by", "paused-for"])
 def test_leftovers_of_an_ended_pause_are_removed_too(key):
-    """While the pause of a run exists, its marks are removed with the return to service."""
+    """While a node is still paused by a run, the return to service removes the marks of the pause."""
     noted = bare() | {"labels": {f"gpu-swarm.{key}": "active"}}
     assert step_of(host(leave=False), swarm(M1, noted)).needs == ["labels"]
     paused = noted | {"former_availability": "active", "availability": "pause", "set_by_run": True}

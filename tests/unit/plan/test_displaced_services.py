@@ -30,13 +30,13 @@ def fleet(*groups, nodes=("n1", "n2")):
     return dict(ledger(*(member(node) for node in nodes)), reservations=list(groups))
 
 
-# reservations, future nodes -> words of each loss
+# case -> (reservations, resources of the changed nodes, words of each loss)
 GONE = {OTHER: 2}
 LOSSES = {
     "renamed everywhere": ([group()], {"n1": GONE, "n2": GONE}, ["train (2 tasks): no node that it may run on would have 1 NVIDIA-GPU"]),
     "one of two nodes, and the other has room": ([group()], {"n1": GONE}, []),
     "one of two nodes, and the other has too little": ([group(tasks=3)], {"n1": GONE}, ["3 NVIDIA-GPU are reserved, and 2 would be left"]),
-    "two services on what is left": (
+    "two services, and too little is left for both": (
         [group(tasks=2), group("web", tasks=1)],
         {"n1": GONE},
         ["train (2 tasks): 3 NVIDIA-GPU", "web (1 task): 3 NVIDIA-GPU"],
@@ -46,20 +46,20 @@ LOSSES = {
     "a task that is larger than any node would be": ([group(tasks=1, **{KIND: 2})], {"n1": {KIND: 1}, "n2": {KIND: 1}}, ["would have 2 NVIDIA-GPU"]),
     "two kinds at once": ([group(tasks=1, **{KIND: 1, OTHER: 1})], {"n1": {KIND: 2, OTHER: 1}}, []),
     "of a global service": ([group(nodes=["n1", "n2"])], {"n1": GONE}, ["1 task would have no 1 NVIDIA-GPU on its node"]),
-    "0 of a named kind, which goes": (
+    "0 of a named kind that is removed": (
         [group(tasks=1, **{KIND: 0})],
         {"n1": GONE, "n2": GONE},
         ["train (1 task): no node that it may run on would have NVIDIA-GPU"],
     ),
-    "0 of a named kind, of which too few are left": ([group(tasks=3, **{KIND: 0})], {"n1": GONE}, ["3 NVIDIA-GPU are reserved, and 2 would be left"]),
-    "0 of a named kind, of which one is left": ([group(tasks=1, **{KIND: 0})], {"n1": GONE, "n2": {KIND: 1}}, []),
-    "0 of a kind that is gone, on its node": ([group(nodes=["n1"], **{KIND: 0})], {"n1": GONE}, ["1 task would have no NVIDIA-GPU on its node"]),
-    "what had no place before": ([group(tasks=1, FPGA=1)], {"n1": GONE, "n2": GONE}, []),
-    "what waited before": ([group(tasks=9)], {}, []),
-    "what waited before, and gets more": ([group(tasks=9)], {"n1": {KIND: 4}}, []),
+    "0 of a named kind, and too few are left": ([group(tasks=3, **{KIND: 0})], {"n1": GONE}, ["3 NVIDIA-GPU are reserved, and 2 would be left"]),
+    "0 of a named kind, and one is left": ([group(tasks=1, **{KIND: 0})], {"n1": GONE, "n2": {KIND: 1}}, []),
+    "0 of a removed kind, by a global service": ([group(nodes=["n1"], **{KIND: 0})], {"n1": GONE}, ["1 task would have no NVIDIA-GPU on its node"]),
+    "a service that had no place before": ([group(tasks=1, FPGA=1)], {"n1": GONE, "n2": GONE}, []),
+    "a service that waited before": ([group(tasks=9)], {}, []),
+    "a service that waited before, and the node gets more": ([group(tasks=9)], {"n1": {KIND: 4}}, []),
     "another kind": ([group(SSD=1)], {"n1": GONE, "n2": GONE}, []),
-    "nobody reserves": ([], {"n1": GONE, "n2": GONE}, []),
-    "a node that nobody knows": ([group()], {"n9": GONE}, []),
+    "no reservations": ([], {"n1": GONE, "n2": GONE}, []),
+    "an unknown node": ([group()], {"n9": GONE}, []),
 }
 
 
@@ -73,14 +73,14 @@ def test_lost_places_are_found(groups, changes, words):
 def test_joining_nodes_bring_resources():
     everywhere = {"n1": GONE, "n2": GONE}
     assert losses(fleet(group()), everywhere, [{KIND: 2}]) == []
-    assert losses(fleet(group(able=["n1"])), everywhere, [{KIND: 2}])  # nobody knows whether it will meet the constraint
+    assert losses(fleet(group(able=["n1"])), everywhere, [{KIND: 2}])  # it is unknown whether the joining node will meet the constraint
 
 
 @pytest.mark.parametrize("closed", [{"availability": "drain"}, {"state": "down"}])
 def test_a_node_out_of_service_is_no_place(closed):
     known = dict(ledger(member("n1"), member("n2", **closed)), reservations=[group()])
     assert losses(known, {"n1": GONE})
-    known["nodes"][1].update(state="ready", availability="pause", former_availability="active")  # a run has paused it
+    known["nodes"][1].update(state="ready", availability="pause", former_availability="active")  # a run has paused this node
     assert losses(known, {"n1": GONE}) == []
 
 
@@ -88,10 +88,10 @@ def test_a_node_out_of_service_is_no_place(closed):
     ("gpus", "advertised", "expected"),
     [
         ([gpu(0), gpu(1)], RENAMED, {OTHER: 2}),
-        ([gpu(0)], resources(0), {KIND: 2}),  # the policy did not cause its loss
-        ([gpu(0), gpu(2)], resources(0, 2), {KIND: 2}),  # one for one
+        ([gpu(0)], resources(0), {KIND: 2}),  # the policy did not cause the loss of this card
+        ([gpu(0), gpu(2)], resources(0, 2), {KIND: 2}),  # one card was replaced by another card
         ([gpu(0)], resources(0, kind=OTHER), {OTHER: 1, KIND: 1}),
-        ([], ["SSD=1"], {"SSD": 1}),  # without rules GPUs are not even read
+        ([], ["SSD=1"], {"SSD": 1}),  # without rules, GPUs are not read
         ([gpu(0), gpu(1)], ["VRAM=7", "SSD=a"], {"VRAM": 7, "SSD": 1}),
     ],
 )
@@ -165,7 +165,7 @@ def test_with_consent_the_loss_is_reported_and_nothing_waits(allowed):
 
 @pytest.mark.parametrize(("ignored", "left"), [(None, ["batch", "web"]), ([], ["batch", "web"]), (["batch", "none"], ["web"]), ("batch, web", [])])
 def test_services_whose_pending_tasks_do_not_stop_a_roll(ignored, left):
-    """Services without room at the start, as far as the run knows, have lost none."""
+    """If a service has no room at the start of the run, the run cannot take its room away."""
     before = rooms_to_keep({service: {"running": 1, "pending": 0} for service in ("batch", "web")}, [], ignored)
     assert list(before) == left
     pending = [{"service": service, "count": 1} for service in ("batch", "web")]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The whole swarm has one level of isolation. Decides the level, the nodes to change, and what is written to the swarm."""
+"""The whole swarm has one level of isolation. Decides the level, the nodes to change, and the update of the swarm's label."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def test_without_a_swarm_the_setting_counts():
     ("found", "shown", "level"),
     [
         ({"init_on": "m1"}, None, "reserved"),  # this run creates the swarm
-        ({"live": ["m1"]}, shows("", member(bound=False)), "audit"),  # others created it, and its work does not know the guard
+        ({"live": ["m1"]}, shows("", member(bound=False)), "audit"),  # someone else created the swarm, and its tasks were not written for a guard
         ({"live": ["m1"]}, shows("", member()), None),  # an earlier run provisioned nodes without a level
-        ({"live": ["m1"]}, shows("", member(shown=(), labels={})), "audit"),  # none of them has GPUs
+        ({"live": ["m1"]}, shows("", member(shown=(), labels={})), "audit"),  # no node of this collection has GPUs
         ({"live": ["m1"]}, shows({"level": "audit"}, member(bound=False)), None),
         ({"live": ["m1"]}, shows("tight", member(bound=False)), None),
-        ({"live": ["m1"]}, {"msg": "no Docker SDK"}, None),  # unknown
+        ({"live": ["m1"]}, {"msg": "no Docker SDK"}, None),  # the level is unknown
         ({"error": "two swarms"}, None, None),
     ],
 )
@@ -137,8 +137,8 @@ def test_drift_of_the_level_is_reported_once():
         ("off", "off", "reserved", ["--authorization-plugin"], True),
         ("reserved", "reserved", "off", ["--authorization-plugin"], True),
         ("off", "off", "reserved", [], False),
-        ("audit", "audit", "reserved", ["--authorization-plugin"], False),  # the guard stays the runtime
-        ("off", "reserved", "reserved", ["--authorization-plugin"], False),  # its own assessment says what it needs
+        ("audit", "audit", "reserved", ["--authorization-plugin"], False),  # the guard is already the runtime
+        ("off", "reserved", "reserved", ["--authorization-plugin"], False),  # the assessment already used the wanted level
     ],
 )
 def test_installing_a_guard_needs_a_window_if_a_reload_would_lose_options(has, assessed_for, wanted, lost, restarts):
@@ -164,7 +164,7 @@ def test_a_level_for_only_one_host_is_an_error():
     assert "set gpu_swarm_isolation in group_vars/all.yml" in error
 
 
-# -- what is written ----------------------------------------------------------------------------------------------------
+# -- the update of the label --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_level_for_only_one_host_is_an_error():
         (None, at("off"), "", None),
         ("off", at("off"), "", None),
         ("audit", at("off"), "", {"level": "audit", "nodes": {"n1": "off"}}),
-        (None, at("audit"), "", {"nodes": {"n1": "audit"}, **WHOLE}),  # another run changed it, but could not record that
+        (None, at("audit"), "", {"nodes": {"n1": "audit"}, **WHOLE}),  # another run changed the node, but could not record the change
         ("audit", at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}, "read": NOW}, None),
         ("reserved", at("audit"), {"level": "audit", "nodes": {"audit": ["n1"]}}, {"level": "reserved", "nodes": {"n1": "audit"}, **WHOLE}),
         (None, at("audit", turned_off=True), {"level": "audit", "nodes": {"audit": ["n1"]}}, {"nodes": {"n1": "off"}, **WHOLE}),
@@ -230,7 +230,7 @@ def test_removed_services_are_dropped_before_the_newest_are_kept():
     found = isolation_label.update_at_start(None, [at("audit", found=counted)], known)["found"]
     after = merged(read({"Labels": {LABEL: json.dumps(label)}}), {"found": found}, NOW).found
     assert sorted(after) == ["", "train"]
-    assert isolation_label.update_at_start(None, [at("audit")], known) == {}  # their removal alone is not written
+    assert isolation_label.update_at_start(None, [at("audit")], known) == {}  # the label is not updated only to remove counts
 
 
 def test_an_unread_node_keeps_its_counts():
@@ -239,7 +239,7 @@ def test_an_unread_node_keeps_its_counts():
     assert ("whole" in found, list(found["found"])) == (False, ["train"])
     assert isolation_label.update_at_start(None, [at("audit")], shows(label, member(), member("n2"))) == {}
     both = [at("audit"), at("audit", "gpu-2", "n2")]
-    never = {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}}  # n2 was in no run, or in none with this level
+    never = {"level": "audit", "since": 5, "nodes": {"audit": ["n1"]}}  # no run with this level has contained n2
     assert "whole" not in isolation_label.update_at_start(None, [at("audit", found=COUNTED)], shows(never, member(), member("n2")))
     one_off = [at("audit", found=COUNTED), at("off", "gpu-2", "n2")]
     assert "whole" not in isolation_label.update_at_start(None, one_off, shows(never, member(), member("n2")))
@@ -273,7 +273,7 @@ def known(found, read):
         ([], "", None),
         ([FINDING], "", [FINDING]),
         ([FINDING], known([FINDING], NOW - 60), None),
-        ([[*FINDING[:5], NOW - 5]], known([FINDING], NOW - 60), None),  # again, after the watcher reported
+        ([[*FINDING[:5], NOW - 5]], known([FINDING], NOW - 60), None),  # the node is assessed again, after the watcher reported
         ([FINDING], known([FINDING], NOW - 90000), [FINDING]),
         ([["not-held", CARD, "t1", "", "py", 5]], known([FINDING], NOW - 60), [["not-held", CARD, "t1", "", "py", 5]]),
         ([], known([FINDING], NOW - 60), []),
@@ -303,7 +303,7 @@ def test_the_change_of_the_swarm_is_announced():
 @pytest.mark.parametrize(
     ("applied", "level"),
     [
-        ({"isolation": {"level": "audit"}}, "reserved"),  # its answer is outdated
+        ({"isolation": {"level": "audit"}}, "reserved"),  # the answer of the host is outdated
         ({"isolation": {"level": "audit", "turned_off": True}}, "off"),
         ({"failed": True}, "audit"),
         ({}, "audit"),

@@ -55,7 +55,7 @@ def run(monkeypatch, state, columns=200):
 
 @pytest.mark.parametrize(("state", "rooms"), [("absent", None), ("present", {"web": {"running": 1, "pending": 0}})])
 def test_leaving_nodes_take_their_room_with_them(monkeypatch, state, rooms):
-    """No batch waits for it. Waiting cost a fleet minutes for each service that fits nowhere else."""
+    """No batch waits until moved services have room elsewhere. Such waits cost minutes for each service that fits nowhere else."""
     found, _text = run(monkeypatch, state)
     assert found["steps"]["gpu-1"]["error"] is None
     assert (found["rooms"] and {"web": found["rooms"]["web"]}) == rooms
@@ -63,7 +63,7 @@ def test_leaving_nodes_take_their_room_with_them(monkeypatch, state, rooms):
 
 @pytest.mark.parametrize("state", ["absent", "present"])
 def test_the_impact_shows_no_id_of_a_service(monkeypatch, state):
-    """The manager knows a removed service only by id, but its container has a name."""
+    """The manager knows a removed service only by its id. The container of the service has a name."""
     _found, text = run(monkeypatch, state)
     assert "moves service web, service gone (removed)" in text
     assert "a337e469" not in text
@@ -85,7 +85,7 @@ TASKS = [path for path in (Path(__file__).parents[3] / "playbooks").rglob("*.yml
 
 @pytest.mark.parametrize("path", TASKS, ids=lambda path: path.name)
 def test_the_tasks_read_fields_that_a_step_has(path):
-    """Tasks read steps as plain data, where a misspelt field is undefined only when a host reaches it."""
+    """Tasks read steps as plain data. Ansible reports a misspelt field only when a host reaches the task."""
     fields = asdict(Step(settings=dict.fromkeys(FOR_TASKS + FOR_STEPS, ""), removal=Removal()))
     read = re.findall(r"(?:\.steps\[inventory_hostname\]|_gpu_swarm_host_step)((?:\.\w+)+)", path.read_text(encoding="utf-8"))
     assert read

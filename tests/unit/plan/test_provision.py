@@ -50,7 +50,7 @@ RECORD = "gpu-swarm.labels"
 
 WINDOWED = [IDLE, MARKED, LABEL, END]
 EMPTIED = [WINDOW, MARKED, LABEL, END]
-# BUSY as the manager knows it.
+# The manager's view of the tasks in BUSY.
 TASKS = [task("train.1.x", "train"), task("train.2.y", "train")]
 JOB = task("sweep.1.z", "sweep", movable=False, age=90)
 
@@ -59,7 +59,7 @@ def step_of(one, known, *others):
     return plan([one, *others], known)[one.name]
 
 
-# the host, the swarm -> (its steps, its groups)
+# case -> (the host, the swarm, the host's steps, the host's groups)
 STEPS = {
     "nothing to do": (host(), swarm(member()), [], []),
     "a manager without GPU": (host(gpu=False, manager=True), swarm(member(role="manager", labels={})), [], []),
@@ -74,7 +74,7 @@ STEPS = {
         [JOIN, LABEL, END],
     ),
     "moves from another swarm": (host(node_id="elsewhere", move=True), swarm(member()), ["join", "move"], [JOIN, LABEL, END]),
-    "moves into a swarm that is yet to be made": (host(node_id="elsewhere", move=True), swarm(), ["join", "move"], [JOIN, LABEL, END]),
+    "moves into a swarm that this run creates": (host(node_id="elsewhere", move=True), swarm(), ["join", "move"], [JOIN, LABEL, END]),
     "member with drift": (host(**RESTART), swarm(member()), ["configure", "restart"], WINDOWED),
     "manager with drift": (
         host(manager=True, **RESTART),
@@ -82,7 +82,7 @@ STEPS = {
         ["configure", "restart"],
         [WINDOW_MANAGERS, MARKED, LABEL, END],
     ),
-    "a manager that is to be a worker is still changed as a manager": (
+    "a manager that becomes a worker is still changed as a manager": (
         host(**RESTART),
         swarm(member(role="manager"), member("n2", role="manager"), member("n3", role="manager")),
         ["configure", "restart", "role"],
@@ -91,7 +91,7 @@ STEPS = {
     "a reload hurts nobody": (host(containers=BUSY, **RELOAD), swarm(member()), ["configure"], [PREPARE, LABEL, END]),
     "another toolkit": (host(toolkit="1.20.0", toolkit_version="1.19.0"), swarm(member()), ["toolkit"], [FETCH, *WINDOWED]),
     "the toolkit, half-installed": (host(missing=["toolkit_packages"]), swarm(member()), ["toolkit"], [FETCH, *WINDOWED]),
-    "one that joins": (host(node_id=None), swarm(member()), ["join"], [JOIN, LABEL, END]),
+    "a host that joins": (host(node_id=None), swarm(member()), ["join"], [JOIN, LABEL, END]),
     "a TOML parser to keep": (host(missing=["toml_parser"]), swarm(member()), ["configure"], [PREPARE, LABEL, END]),
     "to promote": (host(manager=True), swarm(member()), ["role"], [JOIN, LABEL, END]),
     "to demote": (host(), swarm(member(role="manager"), member("n2", role="manager")), ["role"], [JOIN, LABEL, END]),
@@ -112,7 +112,7 @@ UNFIT = {"fault": "fault GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30 reason=lost"}
 
 
 def shown(value):
-    """Return what the ledger has for a node with this report."""
+    """Return the ledger's record of the health of a node with this report."""
     return reported({"Description": {"Engine": {"Labels": {"fleet.gpu-swarm.health": value}}}, "Spec": {"Availability": "active"}}, "gpu-swarm.")
 
 
@@ -128,18 +128,18 @@ NO_DRIVER = {"failed": True, "msg": "NVML: mismatch", "fault": "fault reason=mis
         ({"fault": "\x1b[31mall is well"}, {}, {}, False, False),
         (UNFIT, {"gpu_node_on_loss": "shrink"}, {}, True, False),
         (UNFIT, {"gpu_node_on_loss": "report"}, {}, False, False),
-        # Someone keeps work away from it already, or it takes no tasks.
+        # An operator keeps work away from the node already, or the node is down.
         (UNFIT, {}, {"availability": "drain"}, False, False),
         (UNFIT, {}, {"availability": "pause"}, False, False),
         (UNFIT, {}, {"state": "down"}, False, False),
-        # Returned to service by hand: the labels are still there. A later fault is a different one.
+        # An operator returned the node to service, and the label is still on the node. A later fault is a different fault.
         (UNFIT, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=1795380328"}}, False, False),
         (UNFIT, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=100"}, "health": shown(UNFIT["fault"] + " since=100")}, False, False),
         (UNFIT, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=100"}, "health": shown(UNFIT["fault"] + " since=200")}, True, False),
         (UNFIT, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=100"}, "health": shown("ok")}, False, False),
         (NO_DRIVER, {}, {"labels": {PAUSED_FOR: UNFIT["fault"]}}, True, False),
         ({"fault": UNFIT["fault"] + " since=5"}, {}, {"labels": {PAUSED_FOR: UNFIT["fault"] + " since=4"}}, True, False),
-        # Paused for it before, and the result of that.
+        # A run paused the node before. If the fault has ended, the node returns to service.
         (UNFIT, {}, {"availability": "pause", "former_availability": "active", "paused_for": UNFIT["fault"]}, False, False),
         (NO_DRIVER, {}, {"availability": "pause", "former_availability": "active", "paused_for": NO_DRIVER["fault"]}, False, False),
         ({}, {}, {"availability": "pause", "former_availability": "active", "paused_for": UNFIT["fault"]}, False, True),
@@ -156,7 +156,7 @@ def test_a_node_with_a_fault_is_paused(answer, settings, node, pauses, returns):
 
 
 def unfit_fleet(many, others=(), limit=20):
-    """Return this many hosts on which the driver still cannot be read, and other nodes."""
+    """Plan a run with ``many`` hosts whose driver cannot be read. Return the nodes to pause, the warnings, and the steps."""
     names = [f"g{number:02}" for number in range(many)]
     hosts = [replace(host(name, node_id=name, **NO_DRIVER), fault_limit=limit) for name in names]
     known = swarm(*(member(name) for name in names), *others)
@@ -165,7 +165,7 @@ def unfit_fleet(many, others=(), limit=20):
 
 
 HEALTHY = [member(f"w{number}") for number in range(10)]
-# A kind with an amount, such as a disk, or the memory of GPUs if the label says that there are some.
+# A discrete kind, for example a disk. It is the memory of GPUs only if a label says that the node has GPUs.
 AMOUNT = {"type": "discrete", "total": 1, "values": None, "free": 1, "held": []}
 
 
@@ -178,10 +178,10 @@ AMOUNT = {"type": "discrete", "total": 1, "values": None, "free": 1, "held": []}
         (20, [], 20, 4),
         (20, [], 50, 10),
         (10, HEALTHY, 20, 4),
-        # Nodes that the service on the managers paused count, by either name.
+        # Nodes that the service on the managers has paused use up the limit too.
         (10, [*HEALTHY[2:], *(member(f"p{number}", availability="pause", paused_for="fault reason=hang") for number in range(2))], 20, 2),
         (10, [*HEALTHY[5:], *(member(f"p{number}", availability="pause", paused_for="fault reason=hang") for number in range(5))], 20, 0),
-        # Nodes without a GPU, or down, give no more room for pauses.
+        # Nodes without a GPU and nodes that are down do not raise the limit.
         (10, [member(f"c{number}", shown=()) for number in range(90)], 20, 2),
         (10, [member(f"d{number}", state="down") for number in range(90)], 20, 2),
         (10, [member(f"s{number}", labels={}, shown=(), resources={"SSD": AMOUNT}) for number in range(90)], 20, 2),
@@ -207,12 +207,12 @@ def test_how_many_may_be_paused_is_a_setting_of_the_managers():
 @pytest.mark.parametrize(
     ("node", "stands"),
     [
-        ({}, False),  # it is paused now
+        ({}, False),  # this run pauses the node
         ({"state": "down"}, True),
         ({"availability": "drain"}, True),
         ({"availability": "pause", "former_availability": "active", "set_by_run": True, "paused_for": UNFIT["fault"]}, False),
         ({"availability": "pause", "former_availability": "active", "set_by_run": True}, False),
-        # Returned by hand: the record of its pause is still there.
+        # An operator returned the node to service. The record of the pause still exists.
         ({"labels": {PAUSED_FOR: UNFIT["fault"]}, "former_availability": "active", "set_by_run": False}, True),
     ],
 )
@@ -253,10 +253,10 @@ def test_managers_get_the_service_that_pauses_nodes(limit, found, needed):
     ("keeps", "found", "health", "needed", "warned"),
     [
         (True, REACT, {"state": "ok"}, False, True),
-        (True, {**REACT, "version": "code-0"}, {"state": "ok"}, True, True),  # it stays, so it is kept up to date
-        (True, REACT, None, True, False),  # no node reports any more: removed
-        (True, None, {"state": "ok"}, False, False),  # it never existed
-        (False, REACT, {"state": "ok"}, True, False),  # by a setting
+        (True, {**REACT, "version": "code-0"}, {"state": "ok"}, True, True),  # the service is kept, so it is kept up to date
+        (True, REACT, None, True, False),  # no node reports any more, so the service is removed
+        (True, None, {"state": "ok"}, False, False),  # the service never existed
+        (False, REACT, {"state": "ok"}, True, False),  # a setting removes the service
     ],
 )
 def test_the_service_stays_while_unknown_nodes_report(keeps, found, health, needed, warned):
@@ -360,7 +360,7 @@ def test_a_label_may_evict_movable_tasks():
     old = member(labels={"gpu.count": "3", RECORD: "gpu.count"}, tasks=TASKS)
     step = step_of(host(), swarm(old, evicted={"n1": {"train.1.x": "train.1"}}))
     assert (step.groups, step.work.waits_for, step.impact) == ([LABEL, END], [], ["changes node labels", "evicts train.1"])
-    # A node whose labels stay evicts nothing, and a drained one has nothing left to evict.
+    # If the labels of a node do not change, no task is evicted. A drained node has no tasks left to evict.
     assert step_of(host(), swarm(member(), evicted={"n1": {"x": "train.1"}})) == step_with(node_id="n1")
     step = step_of(host(containers=BUSY[2:], **RESTART), swarm(old, evicted={"n1": {"train.1.x": "train.1"}}))
     assert (step.groups, step.work.waits_for) == (EMPTIED, ["container by-hand"])
@@ -437,7 +437,7 @@ def test_a_held_version_is_changed_only_if_the_inventory_says_so(hold):
     if hold is None:
         assert "the package manager holds nvidia-container-toolkit. Set nvidia_container_toolkit_hold: true" in step.error
     else:
-        assert (step.error, step.needs) == (None, ["toolkit"])  # which holds or releases it in the same task
+        assert (step.error, step.needs) == (None, ["toolkit"])  # the task that installs the toolkit also holds or releases it
 
 
 @pytest.mark.parametrize(("hold", "held"), [(True, ()), (None, PACKAGES[3:])])
@@ -454,7 +454,7 @@ def test_each_host_has_its_own_toolkit_and_one_without_gpus_none():
 
 # --- texts ------------------------------------------------------------------------------------------------------------
 
-# an assessment -> what the run does there
+# case -> (an assessment, what the run does on the host)
 IMPACTS = {
     "fresh": ({"toolkit": "1.20.0", **FRESH}, ["installs toolkit 1.20.0", "+2 NVIDIA-GPU", "restarts dockerd", "joins the swarm"]),
     "another kind": (
@@ -496,7 +496,7 @@ NO_ENGINE = "Docker Engine is not installed. Install it on this host and run thi
         ({"unreachable": True, "msg": "no route to host"}, "unreachable: no route to host", []),
         ({"failed": True, "msg": "daemon.json: it is not JSON."}, "daemon.json: it is not JSON.", []),
         ({"failed": True}, "the assessment failed", []),
-        # Ansible has not given this host up, so it must fail at the end of the run.
+        # Ansible has not removed this host from the play, so the host must fail at the end of the run.
         (assessed(missing=["engine"], engine=None), NO_ENGINE, [END]),
     ],
 )
@@ -521,15 +521,15 @@ ENGINE = {"id": "discrete-tasks-rejected", "text": "Docker Engine 24.0.7: reject
         ([SHRINK], "1.20.0", SHRINK["text"]),
         ([LINE], None, LINE["text"]),
         ([LINE], "1.19.1-1", LINE["text"]),
-        ([LINE], "1.20.0-1", None),  # ends with the toolkit of this run
+        ([LINE], "1.20.0-1", None),  # the toolkit that this run installs solves this
         ([MODE], "1.18.2", MODE["text"]),
         ([MODE], "1.19.1", None),
-        ([VARIABLES], "1.20.0", VARIABLES["text"]),  # of the file, whatever the toolkit
+        ([VARIABLES], "1.20.0", VARIABLES["text"]),  # the file causes this with every toolkit
         ([SHRINK, LINE], "1.20.0", SHRINK["text"]),
         ([LINE, ENGINE], "1.20.0", ENGINE["text"]),
         ([TRIED], "1.19.0", TRIED["text"]),
         ([TRIED], None, TRIED["text"]),
-        ([TRIED], "1.20.0-1", None),  # another toolkit is tried once it is installed
+        ([TRIED], "1.20.0-1", None),  # another toolkit is tried after its installation
     ],
 )
 def test_refusals_of_a_node_are_reported_before_any_change(refused, toolkit, error):
@@ -615,7 +615,7 @@ def test_a_node_that_cannot_be_a_member_is_refused_before_it_is_changed(there, m
 
 @pytest.mark.parametrize("there", [{"state": "inactive"}, {"state": "active", "node_id": "n1"}, ELSEWHERE], ids=["fresh", "member", "elsewhere"])
 def test_nothing_is_changed_if_the_managers_run_two_swarms(there):
-    """It is unknown which of them the host belongs to."""
+    """It is unknown which swarm the host belongs to."""
     known = replace(swarm(member()), location={"live": ["m"], "init_on": None, "error": "two swarms"})
     step = step_of(host(move=True, disrupt="all", swarm=there, **RESTART), known)
     assert (step.error, step.groups, step.needs) == ("two swarms", [END], [])
@@ -690,15 +690,15 @@ def test_unknown_labels_are_no_change():
 
 LEFT = {"former_availability": "active", "availability": "pause"}
 
-# a host that an earlier run paused is returned to service, unless it has a fault
+# A host that an earlier run paused returns to service, unless the host has a fault.
 MARKS = {
     "nothing else to do": (host(), {}, [MARKED, END]),
     "labels": (host(), {"labels": {}}, [LABEL, MARKED, END]),
-    "changed once more, and returned to service once": (host(**RESTART), {}, WINDOWED),
-    "goes on waiting": (host(containers=BUSY, **RESTART), {}, EMPTIED),
+    "another change, and one return to service": (host(**RESTART), {}, WINDOWED),
+    "still waiting for work": (host(containers=BUSY, **RESTART), {}, EMPTIED),
     "left alone": (host(containers=BUSY, disrupt="never", **RESTART), {}, [MARKED, END]),
-    "cannot go on": (host(missing=["engine"]), {}, [END]),
-    "a clash": (host(), {"labels": {"gpu.count": "7"}}, [END]),
+    "without Docker": (host(missing=["engine"]), {}, [END]),
+    "a conflicting label": (host(), {"labels": {"gpu.count": "7"}}, [END]),
     "a card that is gone": (host(refused=[{"id": "x", "text": "GPU-1 is gone."}]), {}, [END]),
     "its assessment failed": (Host("gpu-1", True, False, dict(assessed(), failed=True, msg="NVML failed.")), {}, []),
 }
@@ -717,15 +717,15 @@ def test_a_node_that_only_returns_to_service_waits_for_no_window():
 
 
 STALE = "fault GPU-b8307e85-5370-58d6-87c0-be1b403b4799 reason=lost since=100"
-# A node that reports a fault: the finding of its assessment, the manager's view, and whether the end of the fault is recorded.
+# A node reports a fault. case -> (what its assessment finds, the manager's view, whether the end of the fault is recorded)
 CLEARED = {
     "in service": ({}, {}, True),
     "in service, with something else to do": (RESTART, {}, True),
     "the fault is there": ({"fault": STALE}, {}, False),
     "paused": ({}, {"availability": "pause"}, False),
-    "noted already": ({}, {"health": {"state": "fault", "returned": True}}, False),
-    "the manager shows it no more": ({}, {"health": {"state": "ok", "returned": False}}, False),
-    "the node reports it no more": ({"health": {"shown": "ok"}}, {}, False),
+    "already recorded": ({}, {"health": {"state": "fault", "returned": True}}, False),
+    "the manager no longer shows the fault": ({}, {"health": {"state": "ok", "returned": False}}, False),
+    "the node no longer reports the fault": ({"health": {"shown": "ok"}}, {}, False),
     "no watcher": ({"health": None}, {}, False),
     "its policy is refused": ({"refused": [{"id": "x", "text": "GPU-1 is gone."}]}, {}, False),
 }
@@ -782,7 +782,7 @@ def test_an_answer_without_nodes_is_no_ledger():
 
 
 def fleet_of(**models):
-    """Return hosts by name, with the model of their GPUs. Each is a member with drift that runs a service."""
+    """Return hosts by name, with the model of their GPUs. Each host is a member with drift, and runs a task of a service."""
     hosts = [host(name, node_id=name, containers=[(f"train.{name}", "train")], **RESTART) for name in models]
     for one, model in zip(hosts, models.values(), strict=True):
         one.assessed["gpus"] = [dict(gpu, name=model, model=model) for gpu in one.assessed["gpus"]]
@@ -804,7 +804,7 @@ def test_members_are_changed_in_batches_with_idle_ones_first():
 
 
 def test_a_host_with_a_lost_card_is_no_separate_model():
-    """Otherwise it would be a separate canary, before a host of another model."""
+    """Otherwise, this host would be a separate canary, before a host of another model."""
     hosts, known = fleet_of(a="T4", b="T4", c="H100")
     hosts[1].assessed["gpus"][0].update(uuid=None, name=None, model=None)
     steps = plan(hosts, known)
@@ -885,7 +885,7 @@ def test_two_hosts_with_one_node_id_are_both_in_error():
     ("task_of", "disrupt", "named"),
     [
         ({"age": 200_000}, "services", ["train.1 (2 d 7 h)"]),
-        ({"age": 200_000}, "never", []),  # it stays
+        ({"age": 200_000}, "never", []),  # the task is not stopped
         ({"age": 200_000, "kept": "gpu-swarm.keep=true"}, "services", []),
         ({"age": 200_000, "kept": "gpu-swarm.keep=true"}, "all", ["train.1 (2 d 7 h)"]),
         ({"age": 60}, "services", []),
@@ -909,7 +909,7 @@ NOTED = "gpu-swarm.maintained"
         ("driver-570", "driver-580", "runs driver.yml", ["configure", "restart", "maintain"]),
         ("driver-570", "", "runs driver.yml", ["configure", "restart", "maintain"]),
         ("", "", "runs driver.yml", ["configure", "restart", "maintain"]),
-        ("driver-570", "driver-570", None, ["configure", "restart"]),  # provision
+        ("driver-570", "driver-570", None, ["configure", "restart"]),  # a run of provision
     ],
 )
 def test_a_node_that_has_had_this_maintenance_is_left_alone(noted, maintain_id, maintain, needs):
@@ -934,11 +934,11 @@ H100_CLASS, WISH = "gpu.class.h100-12345678", '{"gpu.class.h100-12345678":{"want
     ("labelled", "classes", "needs"),
     [
         (False, [], []),
-        (False, [WISH], ["labels"]),  # as on a new node
+        (False, [WISH], ["labels"]),  # for example, a new node
         (True, [WISH], []),
-        (True, [], ["labels"]),  # no service needs it any more
+        (True, [], ["labels"]),  # no service needs the class any more
         (False, [WISH.replace("h100*", "a100*")], []),
-        (True, [WISH.replace("*h100*", "[")], []),  # an unknown class
+        (True, [WISH.replace("*h100*", "[")], []),  # a class with an invalid model
     ],
 )
 def test_a_node_has_the_labels_of_the_classes_that_services_need(labelled, classes, needs):

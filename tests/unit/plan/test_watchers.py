@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The releases of all managers decide what watchers report, and that is shown once."""
+"""The Docker releases of all managers decide what the watchers report. The run shows this decision once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def manager(version, name="m"):
     [
         (["29.6.0"], "all"),
         (["30.0.1", "29.6.2"], "all"),
-        (["29.6.0", "29.5.9"], "faults"),  # it may become the leader
+        (["29.6.0", "29.5.9"], "faults"),  # the older manager may become the leader
         (["26.1.5"], "faults"),
         (["20.10.24+dfsg1"], "faults"),
         ([None], "faults"),
@@ -45,8 +45,8 @@ JOB = {"service": "old", "node": "id-1", "kind": "NVIDIA-GPU", "values": None, "
     [
         (["29.6.0"], [], True),
         (["26.1.5"], [], True),
-        (["26.1.5"], [JOB], False),  # it would run again
-        (["26.1.5", "25.0.2"], [], False),  # that one may become the leader
+        (["26.1.5"], [JOB], False),  # swarm would run the job again
+        (["26.1.5", "25.0.2"], [], False),  # the manager with 25.0.2 may become the leader
         (["20.10.24+dfsg1"], [], False),
         (["dev"], [], False),
         ([], [], False),

@@ -219,7 +219,7 @@ def test_drift_names_the_kind_that_a_gpu_should_have():
         (named("FPGA", "b", "a"), ["FPGA=a", "FPGA=b"], []),
         (discrete("SSD", 1), ["SSD=2"], ["SSD is 1 in the running daemon, 2 in its configuration"]),
         (None, ["SSD=2"], ["SSD is absent in the running daemon, 2 in its configuration"]),
-        # Left over from earlier rules: their kind no longer belongs to us, and the file no longer has them.
+        # These entries are left over from earlier rules. Their kind no longer belongs to us, and the file no longer contains the entries.
         (named("GPU", uuid(0)), [], [f"GPU is {uuid(0)} in the running daemon, absent in its configuration"]),
     ],
 )

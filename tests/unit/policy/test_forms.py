@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A form of advertising is one object. Everything else that depends on forms follows it, including the documentation."""
+"""A form of advertising is one object. All code that depends on forms, and the documentation, read this object."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _no_pauses(monkeypatch):
 
 @pytest.fixture
 def slots(monkeypatch):
-    """A form that only the registry knows: each GPU in a separate kind, named by its index."""
+    """A form that exists only in the registry. Each GPU gets its own kind, with the GPU's index in its name."""
 
     def advertise(rule, gpus, shares):
         for one in gpus:
@@ -63,7 +63,7 @@ def slots(monkeypatch):
 
 @pytest.fixture
 def units(monkeypatch):
-    """Another form, whose values are no devices, like those of a group."""
+    """Another form. Its values are not devices, like the values of a group."""
     made = FORMS["group"]._replace(name="unit", text="units", default_kind="NVIDIA-UNIT")
     monkeypatch.setitem(FORMS, made.name, made)
     return [{"as": "unit", "size": 2, "by": "pcie"}]
@@ -130,7 +130,7 @@ def test_a_new_form_is_advertised_and_deprovisioned(tmp_path, slots):
 
 @pytest.mark.parametrize("gone", [[], [gpu(0, state="failed")]], ids=["gone", "failed"])
 def test_the_kinds_of_a_new_form_stay_after_its_last_gpu_died(tmp_path, slots, gone):
-    # By a person or another installation: no record says who wrote it.
+    # A person or another installation wrote the entry. No record names the writer.
     it = node(tmp_path, daemon=DAEMON_JSON.replace(b'"SSD=1"', f'"SSD=1", "BAY-0={UUIDS[0]}"'.encode()), advertise=slots)
     it.gpus = gone
     assert it.shown() == [f"BAY-0={UUIDS[0]}", "SSD=1"]
@@ -142,7 +142,7 @@ def test_the_kinds_of_a_new_form_stay_after_its_last_gpu_died(tmp_path, slots, g
 
 
 def made_by(form):
-    """Return a rule of the form, and what it makes of two neighbours and a divided card."""
+    """Return a rule of the form, and the decision for three cards: two cards with a common switch, and a card in MIG mode."""
     needed = {"kinds": {"*": "NVIDIA-H100"}, "slots": 2, "size": 2, "by": "pcie"}
     rule = {"as": form.name, **{name: value for name, value in needed.items() if name in form.options}}
     links = {"topology": {UUIDS[0]: "single", UUIDS[1]: "single"}}
@@ -160,7 +160,7 @@ def test_a_form_says_whether_its_values_are_devices(form):
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_kinds_stay_with_the_rule_after_its_last_gpu_died(form):
-    """The kinds that a form makes of a GPU stay with the rule even if no GPU is left."""
+    """The kinds of a form still belong to the rule if no GPU is left."""
     rule, made = made_by(form)
     present = {kind: ["x"] if kind in made["gpu_kinds"] else 1 for kind in made["kinds"]}
     assert bool(made["kinds"]) == (form.name != "none")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides which GPUs form a unit, on real machines, and after a card dies or returns."""
+"""Decides which GPUs form a group, with the links of real machines, and after a card fails or returns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ PAIRS = {"as": "group", "size": 2}
 
 
 def machine(count, peers=None, ways=None, **changes):
-    """``peers``: the number of links between two indices, or None for 0 everywhere. ``ways``: the connection between two indices."""
+    """Return the GPUs of a machine.
+
+    ``peers`` maps pairs of indices to their number of NVLinks; None means no links. ``ways`` maps pairs of indices to their PCIe connection.
+    """
 
     def of(table, one, default):
         found = {other: table.get((min(one, other), max(one, other)), default) for other in range(count) if other != one}
@@ -33,7 +36,7 @@ def machine(count, peers=None, ways=None, **changes):
 
 
 def sockets(count):
-    """Two sockets, each with a switch for two cards."""
+    """Return the PCIe connection of each pair of cards on a machine with two sockets. Each PCIe switch connects two cards."""
 
     def way(one, other):
         return "single" if one // 2 == other // 2 else "node" if one * 2 // count == other * 2 // count else "system"
@@ -56,7 +59,7 @@ def left(decided):
 
 
 BRIDGES = {(0, 2): 4, (1, 3): 4}
-# The hybrid cube mesh of eight V100: two links to some, one to others.
+# The hybrid cube mesh of eight V100. Some pairs have two links, and other pairs have one link.
 MESH = {(0, 1): 1, (0, 2): 1, (0, 3): 2, (0, 4): 2, (1, 2): 2, (1, 3): 1, (1, 5): 2, (2, 3): 2, (2, 6): 1, (3, 7): 1}
 MESH.update({(4, 5): 1, (4, 6): 1, (4, 7): 2, (5, 6): 2, (5, 7): 1, (6, 7): 2})
 PCIE = {"as": "group", "size": 2, "by": "pcie"}
@@ -94,7 +97,7 @@ def test_these_groups_are_formed(gpus, rule, expected, over):
     assert decided["map"] == ({"NVIDIA-GROUP": {v: {"devices": v.split("+"), "mib": None, "together": False} for v in values}} if values else {})
     assert decided["swarm_resource"] == ("DOCKER_RESOURCE_NVIDIA-GROUP" if values else "")
     assert sorted(one["index"] for one in decided["advertised"]) == sorted(one for members in expected for one in members)
-    # The same in another order of NVML, and for nodes that have them already.
+    # The groups are the same if NVML lists the cards in another order, and if the node already advertises the groups.
     assert decide(gpus[::-1], [rule, {"as": "none"}], present=generic_resources.parse(decided["resources"]))["resources"] == decided["resources"]
     assert decide(gpus[::-1], [rule, {"as": "none"}])["resources"] == decided["resources"]
 

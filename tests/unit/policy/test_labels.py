@@ -99,7 +99,7 @@ def test_the_prefix_can_be_changed():
     assert node_labels([T4], options=Options(prefix="")) == {}
 
 
-# Sizes as sold, and totals with and without ECC, with old and new drivers.
+# Nominal sizes of cards, and totals with and without ECC, with old and new drivers.
 @pytest.mark.parametrize(
     ("mib", "gb"),
     [
@@ -145,7 +145,7 @@ def test_impossible_options_are_refused(params, words):
 def test_valid_prefixes_are_accepted(prefix):
     assert is_prefix(prefix)
     assert options_of({"label_prefix": prefix, "label_cpu_prefix": prefix}).prefix == prefix
-    # With swarm's parser for the key of a constraint (manager/constraint/constraint.go).
+    # Swarm's pattern for the key of a constraint (manager/constraint/constraint.go).
     assert re.fullmatch(r"(?i)[a-z_][a-z0-9\-_.]+", f"node.labels.{prefix}compute_capability")
 
 

@@ -98,10 +98,10 @@ def test_slots_have_different_names(one, other):
 
 
 VRAM = {"as": "vram", "reserve_mib": 512}
-# GPUs, the rule -> what is advertised
+# case -> (GPUs, the rule, the advertised resources)
 MEMORY = {
     "one GPU": ([t4(0)], {}, ["VRAM=14848"]),
-    "a kind of its own": ([t4(0)], {"kind": "MIB"}, ["MIB=14848"]),
+    "another name of the kind": ([t4(0)], {"kind": "MIB"}, ["MIB=14848"]),
     "one of two by a rule": ([t4(0), gpu(1)], {"select": {"model": "*T4*"}}, ["VRAM=14848"]),
     "two GPUs": ([t4(0), gpu(1)], {}, ["VRAM-C0=14848", "VRAM-C1=81047"]),
     "two, one of them failed": ([t4(0), gpu(1, **FAILED)], {}, ["VRAM-C0=14848"]),
@@ -124,7 +124,7 @@ def test_memory_is_advertised(gpus, rule, resources):
 
 
 def test_each_kind_of_memory_has_its_card():
-    """The memory and the card that a task with such a reservation sees."""
+    """The guard's map names the card of each kind, so a task with such a reservation sees this card and its memory."""
     (one, two), share = (t4(0), gpu(1)), {"mib": None, "together": False}
     decided = decide([one, two], [VRAM])
     assert decided["map"] == {"VRAM-C0": {"": {"devices": [uuid(0)], **share}}, "VRAM-C1": {"": {"devices": [uuid(1)], **share}}}
@@ -133,7 +133,7 @@ def test_each_kind_of_memory_has_its_card():
     assert decide([one, two], [dict(VRAM, sum=True)])["map"] == {"VRAM": {"": {"devices": [uuid(0), uuid(1)], **share}}}
     assert decide([unified(0)], [dict(VRAM, system_memory=True)], system_memory_mib=9000)["card_mib"] == {uuid(0): 9000}
     assert decide([t4(0, uuid=None)], [VRAM])["map"] == {"VRAM": {"": {"devices": [], **share}}}
-    assert decide([one, cut(1, "1g.10gb")], [{"as": "mig"}, {"as": "gpu"}])["map"] == {}  # they are devices themselves
+    assert decide([one, cut(1, "1g.10gb")], [{"as": "mig"}, {"as": "gpu"}])["map"] == {}  # these values are devices themselves
 
 
 def test_a_sum_is_reported_with_its_placement_problem():
@@ -176,15 +176,15 @@ def of_slots(*numbers, kind="NVIDIA-SLOT"):
     return [f"{kind}={uuid(number)}.slot{slot}" for number in numbers for slot in (1, 2)]
 
 
-# GPUs, the rule -> what is advertised, and the MiB of the first slot
+# case -> (GPUs, the rule, the advertised resources, the MiB of the first slot)
 SLOTTED = {
     "by number": ([t4(0)], SLOTS, of_slots(0), 7680),
     "less a reserve": ([t4(0)], dict(SLOTS, reserve_mib=361), of_slots(0), 7499),
-    "two cards, one behind the other": ([gpu(1), t4(0)], SLOTS, of_slots(0, 1), 7680),
+    "two cards": ([gpu(1), t4(0)], SLOTS, of_slots(0, 1), 7680),
     "by memory": ([t4(0)], {"as": "slots", "slot_mib": 7680}, of_slots(0), 7680),
     "by memory, less a reserve": ([t4(0)], {"as": "slots", "slot_mib": 5000, "reserve_mib": "400"}, of_slots(0), 5000),
-    "a kind of its own": ([t4(0)], {"as": "slots", "kind": "VRAM-8G", "slot_mib": "7000"}, of_slots(0, kind="VRAM-8G"), 7000),
-    "no memory of its own": ([unified(0)], SLOTS, of_slots(0), None),
+    "another name of the kind": ([t4(0)], {"as": "slots", "kind": "VRAM-8G", "slot_mib": "7000"}, of_slots(0, kind="VRAM-8G"), 7000),
+    "unified memory": ([unified(0)], SLOTS, of_slots(0), None),
     "a failed card": ([gpu(0, **FAILED), gpu(1)], SLOTS, of_slots(1), 40779),
     "none": ([], SLOTS, [], None),
 }
@@ -199,7 +199,7 @@ def test_slots_are_advertised(gpus, rule, resources, mib):
     assert list(decided["map"].get(kind, {})) == values
     assert all(entry["devices"] == [value.partition(".")[0]] for value, entry in decided["map"].get(kind, {}).items())
     assert [decided["map"][kind][value]["mib"] for value in values[:1]] == [mib for dummy in values[:1]]
-    # Listed, so that a toolkit without the guard finds no such device and refuses the task.
+    # The kind is listed, so that a toolkit without the guard finds no such device and refuses the task.
     assert decided["swarm_resource"] == (f"DOCKER_RESOURCE_{kind}" if resources else "")
     assert len(decided["advertised"]) + len(decided["left_out"]) == len(gpus)
 
@@ -216,7 +216,7 @@ def parts(*sizes):
         pytest.param(SLOTS, [(0, 1), (0, 2), (1, 1), (1, 2)], [10000, 10000, 4750, 4750], [], id="by number"),
         pytest.param(dict(SLOTS, reserve_mib=500), [(0, 1), (0, 2), (1, 1), (1, 2)], [9750, 9750, 4500, 4500], [], id="less a reserve"),
         pytest.param({"as": "slots", "slot_mib": 9500}, [(0, 1), (0, 2), (1, 1)], [9500] * 3, [], id="by memory"),
-        pytest.param({"as": "slots", "slot_mib": 10000}, [(0, 1), (0, 2)], [10000] * 2, [1], id="one that has no room"),
+        pytest.param({"as": "slots", "slot_mib": 10000}, [(0, 1), (0, 2)], [10000] * 2, [1], id="a MIG device that is too small"),
     ],
 )
 def test_mig_devices_have_slots(rule, expected, mib, left):
@@ -227,7 +227,7 @@ def test_mig_devices_have_slots(rule, expected, mib, left):
     assert {value: (one["devices"], one["mib"]) for value, one in decided["map"]["NVIDIA-SLOT"].items()} == {
         value: ([value.partition(".")[0]], size) for value, size in zip(values, mib, strict=True)
     }
-    assert decided["card_mib"] == {mig_uuid(device): (20000, 9500)[device] for device, dummy in expected}  # not those of the card
+    assert decided["card_mib"] == {mig_uuid(device): (20000, 9500)[device] for device, dummy in expected}  # not of the card
     assert [one["uuid"] for one in decided["left_out"]] == [mig_uuid(device) for device in left]
     assert all("which is too little for a slot of 10000 MiB" in one["reason"] for one in decided["left_out"])
     assert decided["advertised"][0]["devices"] == list(dict.fromkeys(mig_uuid(device) for device, dummy in expected))
@@ -359,7 +359,7 @@ def test_impossible_extra_resources_are_refused(extra, message):
     [
         ({"gpu": ["GPU-00000000"]}, [{"as": "gpu"}], ["gpu"]),  # a common recipe
         ({"GPU": [uuid(0), uuid(1)]}, [{"as": "model"}], ["GPU"]),
-        ({"GPU": [uuid(7)]}, [{"as": "gpu"}], []),  # not of this node
+        ({"GPU": [uuid(7)]}, [{"as": "gpu"}], []),  # not a GPU of this node
         ({"FPGA": ["a"], "SSD": 1, "NIC": []}, [{"as": "gpu"}], []),
         ({"HOSTS": [uuid(1)]}, [{"as": "none", "select": {"index": 1}}, {"as": "gpu"}], []),
         ({"VRAM": 8000, "VRAM-D9": 1, "VRAM-00-1E": 1, "VRAM-TOTAL": 1}, [{"as": "vram"}], ["VRAM-D9", "VRAM-00-1E"]),
@@ -381,7 +381,7 @@ def test_entries_of_others_for_our_gpus_are_taken_over(present, rules, taken):
         ({}, ["CUDA_DEVICES=2"], [{"as": "slots", "slots": 4}], ["CUDA_DEVICES=2"]),
         ({"gpu": 1}, [], [{"as": "gpu", "kind": "gpu"}], []),  # adopted
         ({"gpu": 0, "gpuless": 1, "GPU-MIB": 81559, "NIC": ["a"]}, [], [{"as": "gpu"}], []),
-        ({"gpu": 1}, [], [{"as": "vram"}], []),  # memory of a card that no rule ties to it
+        ({"gpu": 1}, [], [{"as": "vram"}], []),  # memory of a card, but no rule selects a single card
         ({"A": [uuid(0), "x"]}, [], [{"as": "gpu"}], ["A="]),
         ({"HOSTS": [uuid(1)]}, [], [{"as": "none", "select": {"index": 1}}, {"as": "gpu"}], []),
     ],
@@ -491,7 +491,7 @@ def decided_or_none(gpus, rules):
     try:
         return decide(gpus, rules, extra=["SSD=1"])
     except PolicyError:
-        return None  # such as the memory of a GPU without memory
+        return None  # for example, a rule for memory and a GPU without memory
 
 
 @given(FLEET, RULES)
@@ -499,10 +499,10 @@ def test_no_gpu_is_in_two_kinds(gpus, rules):
     decided = decided_or_none(gpus, rules)
     if decided is None:
         return
-    resources = generic_resources.parse(decided["resources"])  # dockerd would start with it
+    resources = generic_resources.parse(decided["resources"])  # dockerd would start with these resources
     values = [value for listed in resources.values() if isinstance(listed, list) for value in listed]
     assert len(values) == len(set(values))
-    # Each card is in one place: advertised in one form, or excluded with a reason.
+    # Each card is either advertised in one form or excluded with a reason.
     out, left, unselected = ({one["index"] for one in decided[key]} for key in ("advertised", "left_out", "unselected"))
     assert out | left | unselected == {one["index"] for one in gpus}
     assert not (out | left) & unselected

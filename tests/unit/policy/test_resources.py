@@ -22,9 +22,9 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy import gen
         # Only Go's decimal integers are numbers.
         (["A=1_000", "B=0x10", "C=1.5", "D=٣"], {"A": ["1_000"], "B": ["0x10"], "C": ["1.5"], "D": ["٣"]}),
         (["A=9223372036854775807", "B=9223372036854775808"], {"A": 2**63 - 1, "B": ["9223372036854775808"]}),
-        # A comma separates only on the command line, not in daemon.json.
+        # A comma separates entries only on the command line, not in daemon.json.
         (["GPU=a,b"], {"GPU": ["a,b"]}),
-        # Two kinds for swarmkit, though they share one variable.
+        # swarmkit treats these as two kinds, although both have the same environment variable.
         (["GPU=a", "gpu=b"], {"GPU": ["a"], "gpu": ["b"]}),
     ],
 )

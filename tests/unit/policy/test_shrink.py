@@ -20,7 +20,7 @@ PARTS = named("MIG-1g.10gb", mig_uuid(0), mig_uuid(1))
 
 
 def test_earlier_consent_is_only_for_lost_cards():
-    """It does not cover rules that drop a card. An expected number of GPUs overrides it."""
+    """The earlier consent does not cover rules that drop a card. An expected number of GPUs overrides the consent."""
     assert refusal([gpu(0)], running=BOTH, may_lose=True) is None
     assert refusal([gpu(0), gpu(1, **FAILED)], running=BOTH, may_lose=True) is None
     assert refusal([cut(0)], MIG_FIRST, PARTS, may_lose=True) is None
@@ -36,15 +36,15 @@ def refusal(gpus, rules=tuple(GPU), running=None, record=None, **consent):
     return shrink_refusal(decided, advertised_before(running, record or {}, decided["owned_kinds"]), **consent)
 
 
-# GPUs now, rules, the daemon's resources, the record -> words of the refusal, or nothing
+# case -> (GPUs now, rules, the daemon's resources, the record, words of the refusal)
 LESS = {
     "a GPU is gone": ([gpu(0)], GPU, BOTH, None, [f"{uuid(1)} is gone", "expect: 1", "gpu_node_expect", "gpu_node_allow_shrink"]),
     "a GPU failed": ([gpu(0), gpu(1, **FAILED)], GPU, BOTH, None, ["GPU 1 (", uuid(1), "GPU is lost"]),
     "all are gone": ([], GPU, BOTH, None, [uuid(0), uuid(1), "expect: 0"]),
-    "gone, of slots": ([gpu(0)], SLOTS, named("SLOT", f"{uuid(0)}.slot1", f"{uuid(1)}.slot1"), None, [f"{uuid(1)} is gone"]),
+    "a GPU with slots is gone": ([gpu(0)], SLOTS, named("SLOT", f"{uuid(0)}.slot1", f"{uuid(1)}.slot1"), None, [f"{uuid(1)} is gone"]),
     "fewer slots of a card": ([gpu(0)], SLOTS, named("SLOT", f"{uuid(0)}.slot1", f"{uuid(0)}.slot2"), None, []),
-    "gone, as the record has it": ([gpu(0)], GPU, None, {"resources": [f"OLD={uuid(0)}", f"OLD={uuid(1)}"]}, [f"{uuid(1)} is gone"]),
-    "gone, with a shortened UUID": ([gpu(0)], GPU, named("NVIDIA-GPU", "GPU-00000000", "GPU-00000001"), None, ["GPU-00000001 is gone"]),
+    "a GPU in the record is gone": ([gpu(0)], GPU, None, {"resources": [f"OLD={uuid(0)}", f"OLD={uuid(1)}"]}, [f"{uuid(1)} is gone"]),
+    "a GPU with a shortened UUID is gone": ([gpu(0)], GPU, named("NVIDIA-GPU", "GPU-00000000", "GPU-00000001"), None, ["GPU-00000001 is gone"]),
     "one replaced, one gone": ([gpu(2)], GPU, BOTH, None, [uuid(0), uuid(1)]),
     "a lost MIG layout": ([cut(0)], MIG_FIRST, PARTS, None, [f"{mig_uuid(0)} is gone", f"{mig_uuid(1)} is gone"]),
     "a MIG mode that did not survive": ([gpu(0)], MIG_FIRST, None, {"resources": [f"MIG-1g.10gb={mig_uuid(0)}"]}, [mig_uuid(0)]),
@@ -95,16 +95,16 @@ NOT_LESS = {
     "a card was replaced": ([gpu(0), gpu(2)], GPU, BOTH, None),
     "another kind": ([gpu(0), gpu(1)], [{"as": "model"}], BOTH, None),
     "shortened UUIDs become full": ([gpu(0), gpu(1)], GPU, named("NVIDIA-GPU", "GPU-00000000", "GPU-00000001"), None),
-    "left to the host by a rule": ([gpu(0), gpu(1)], [{"as": "none", "select": {"index": 1}}, *GPU], BOTH, None),
-    "no rules where nothing was advertised": ([], [], BOTH, {}),
+    "a GPU that a rule leaves to the host": ([gpu(0), gpu(1)], [{"as": "none", "select": {"index": 1}}, *GPU], BOTH, None),
+    "no rules, and nothing was advertised": ([], [], BOTH, {}),
     "one rule of several for other cards": ([gpu(0), gpu(1)], [{"as": "gpu", "select": {"model": "*H200*"}}, *GPU], BOTH, None),
     "another card instead": ([gpu(0), gpu(1)], [{"as": "gpu", "select": {"index": 1}}], named("NVIDIA-GPU", uuid(0)), None),
-    "now by its memory": ([gpu(0), gpu(1)], [{"as": "vram"}], BOTH, {"resources": generic_resources.to_entries({"NVIDIA-GPU": [uuid(0), uuid(1)]})}),
-    "now divided": ([cut(0, "1g.10gb")], MIG_FIRST, named("NVIDIA-GPU", uuid(0)), None),
-    "divided anew": ([cut(0, "1g.10gb", "1g.10gb")], MIG_FIRST, named("MIG-1g.10gb", mig_uuid(8), mig_uuid(9)), None),
+    "now as memory": ([gpu(0), gpu(1)], [{"as": "vram"}], BOTH, {"resources": generic_resources.to_entries({"NVIDIA-GPU": [uuid(0), uuid(1)]})}),
+    "a GPU that is now divided": ([cut(0, "1g.10gb")], MIG_FIRST, named("NVIDIA-GPU", uuid(0)), None),
+    "a GPU with a new division": ([cut(0, "1g.10gb", "1g.10gb")], MIG_FIRST, named("MIG-1g.10gb", mig_uuid(8), mig_uuid(9)), None),
     "parts left to the host": ([cut(0, "1g.10gb")], [{"as": "none"}], None, {"resources": [f"MIG-1g.10gb={mig_uuid(0)}"]}),
     "a larger reserve": ([t4(0)], VRAM, discrete("VRAM", 15000), None),
-    "a total that the driver moved": ([t4(0)], VRAM, discrete("VRAM", 16000), {"resources": ["VRAM=16000"], "gpus": [uuid(0)]}),
+    "another total after a change of the driver": ([t4(0)], VRAM, discrete("VRAM", 16000), {"resources": ["VRAM=16000"], "gpus": [uuid(0)]}),
     "others' amounts": ([gpu(0)], GPU, discrete("SSD", 4), {"resources": ["SSD=9"]}),
 }
 
@@ -145,7 +145,7 @@ def test_fewer_than_expected_on_a_fresh_node():
 
 
 def test_a_lost_card_is_named_from_the_record_of_the_node():
-    """For the person who replaces it. This is no consent."""
+    """The message shows the person who replaces the card where the card is. Naming the card is no consent."""
     known = {"index": 1, "uuid": uuid(1), "name": "Tesla T4", "pci_bus_id": "00000000:C1:00.0", "slot": "12", "serial": "1322", "mig": [mig_uuid(1)]}
     place = "PCI address 00000000:C1:00.0, slot 12, serial number 1322"
     decided = {**decide([t4(0)], GPU, present=generic_resources.from_info(BOTH)), "cards": [known]}

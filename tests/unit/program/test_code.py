@@ -21,7 +21,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import co
 from tests.pages import rooms
 
 PROGRAMS = [guard.CODE, watcher.CODE, parts.CODE]
-# Runs every import of every file of a folder, including those inside functions, and prints the loaded modules.
+# Runs every import in every file of a folder, also the imports inside functions, and prints the loaded modules.
 IMPORTS = """
 import ast, importlib, json, os, sys
 home = sys.argv[1]
@@ -47,7 +47,7 @@ def ids(one):
 
 
 def pythons():
-    """Return the oldest Python of a node, if this machine has it, and this one."""
+    """Return this Python, and the oldest supported Python of a node if this machine has it."""
     found = shutil.which("python3.8")
     works = found and subprocess.run([found, "-c", ""], check=False, capture_output=True).returncode == 0
     return [sys.executable, *([found] if works else [])]
@@ -79,7 +79,7 @@ def test_the_files_are_those_that_python_s_own_parser_finds(program):
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=ids)
 def test_an_archive_gives_the_same_version_as_the_files(program, tmp_path):
-    """Ansible sends an archive. The controller, which compares versions, has files."""
+    """Ansible sends the code as an archive, but the controller compares versions of files."""
     inside, top = "ansible_collections/fleet/gpu_swarm/plugins/module_utils", rooms.PLUGINS / "module_utils"
     with zipfile.ZipFile(tmp_path / "sent.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for path in top.rglob("*.py"):

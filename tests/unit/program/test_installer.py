@@ -23,7 +23,7 @@ class Killed(BaseException):
 
 
 class Machine:
-    """systemd and the rename of files. ``dies_at`` is the command or the file at which the run is killed."""
+    """Fakes systemd and the rename of files. At the command or file ``dies_at`` the run is killed."""
 
     def __init__(self, root):
         self.root, self.home, self.dies_at, self.commands, self.rc = root, str(root / "state/program"), None, [], 0
@@ -56,7 +56,7 @@ def machine(tmp_path):
 
 @pytest.mark.parametrize("dies_at", ["settings.json", "restart", "reset-failed"])
 def test_a_service_that_still_runs_old_code_is_not_current(machine, monkeypatch, dies_at):
-    """Its files are new, and the process is old. Without the restart it would stay so until the next boot."""
+    """The files are new, but the process runs old code. Without a restart, it would run old code until the next boot."""
     machine.install()
     assert machine.service().is_current(SETTINGS, UNIT)
     monkeypatch.setattr(code, "START", code.START + "# newer\n")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How a service waits, and ends on systemd's signal. Runs in a separate process, because signals belong to a process."""
+"""Tests how a service waits and how it ends on systemd's signal. The service runs in a separate process, because signals are sent to a process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ lifetime.begin()
 
 @pytest.fixture
 def start(tmp_path):
-    """Start a service that does this once it is ready. Return it when systemd would know that it is ready."""
+    """Start a service that runs this code when it is ready. Return the service when it has told systemd that it is ready."""
     started = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
         ready.bind(str(tmp_path / "notify"))
@@ -102,7 +102,7 @@ def test_a_status_is_replaced_as_a_whole(tmp_path):
 
 
 def test_on_a_full_disk_an_outdated_status_is_removed(tmp_path, monkeypatch):
-    """A reader would take it for the current state."""
+    """Otherwise, a reader would treat the outdated status as the current state."""
     path = tmp_path / "status.json"
     path.write_text("{}")
     with monkeypatch.context() as patched:

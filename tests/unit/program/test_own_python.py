@@ -73,13 +73,13 @@ def test_others_must_not_be_able_to_write_there(python, tmp_path, owned, mode, g
     owned[str(tmp_path / "opt")] = (os.geteuid(), group, stat.S_IFDIR | mode)
     with pytest.raises(GpuSwarmError, match=words):
         require(python)
-    # As in /tmp, where everyone can replace only their own files.
+    # For example /tmp: users can replace only their own files there.
     owned[str(tmp_path / "opt")] = (os.geteuid(), group, stat.S_IFDIR | stat.S_ISVTX | mode)
     require(python)
 
 
 def test_an_environment_of_another_user_is_refused(python, tmp_path, owned):
-    """Python loads its files."""
+    """Python loads files from the environment, so its owner could run code as root."""
     (tmp_path / "env").mkdir()
     owned[str(tmp_path / "env")] = (SOMEBODY, 0, stat.S_IFDIR | 0o755)
     with pytest.raises(GpuSwarmError, match="belongs to user id 4711"):

@@ -84,7 +84,7 @@ def of_stack(*arguments: Any, **more: Any) -> dict[str, Any]:
         ([of_stack("t1", desired="remove")], [], 0),  # without GPUs
         ([of_stack("t1", given=named(A), service="there")], [], 0),  # its service exists
         ([task("t1", given=named(A))], [], 0),  # of another stack
-        ([of_stack("t1", "n2", given=named(A))], ["1 NVIDIA-GPU on host-n2 (down)"], 0),  # nobody knows for how long
+        ([of_stack("t1", "n2", given=named(A))], ["1 NVIDIA-GPU on host-n2 (down)"], 0),  # the duration is unknown
         ([of_stack("t1", "gone", given=named(A))], [], 0),
     ],
 )

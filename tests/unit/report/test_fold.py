@@ -18,17 +18,17 @@ UUID = "GPU-eafc7885-1034-5571-91b2-9dbfbdddf10a"
         ("a word", None, ["a word"]),
         ("a word", 6, ["a word"]),
         ("", 6, [""]),
-        # A name has no place to break a line, whatever it contains.
+        # A line is never broken inside a name.
         (f"fault: {UUID} lost", 30, ["fault:", UUID, "lost"]),
         (UUID, 30, [UUID]),
         ("image registry.example.com/team-a/llm-server:2.1-cuda", 30, ["image", "registry.example.com/team-a/llm-server:2.1-cuda"]),
-        # Clauses, and the items of a list, if they fit.
+        # A line ends after a clause or an item of a list, if the clause or item fits.
         ("restarts dockerd; changes node labels; joins", 37, ["restarts dockerd;", "changes node labels; joins"]),
         ("services web-1, web-2 (12 tasks), web-3", 30, ["services web-1,", "web-2 (12 tasks), web-3"]),
         ("train.1 (alice, 3 h), train.2 (bob, 4 h)", 27, ["train.1 (alice, 3 h),", "train.2 (bob, 4 h)"]),
-        # That leaves no line nearly empty.
+        # This rule does not apply if it would leave a line nearly empty.
         ("Yes, it returns to service with the next run", 40, ["Yes, it returns to service with the next", "run"]),
-        # A number stays with what it counts.
+        # A number and its unit are on the same line.
         ("it wants 16 NVIDIA-GPU", 14, ["it wants", "16 NVIDIA-GPU"]),
         ("toolkit 1.17.8-1 → 1.20.0-1", 20, ["toolkit 1.17.8-1", "→ 1.20.0-1"]),
         ("1 × 45.0 GiB + 2 × 15.0 GiB", 16, ["1 × 45.0 GiB", "+ 2 × 15.0 GiB"]),

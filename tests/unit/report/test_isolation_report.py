@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How status shows isolation: the level, the nodes that lag behind, and when it is safe to enforce."""
+"""Tests how status shows isolation: the level, the nodes with an older level, and when it is safe to enforce."""
 
 from __future__ import annotations
 

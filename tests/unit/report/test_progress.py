@@ -38,7 +38,7 @@ def played(run, step, hosts, *, begin, end, in_batches=False, outcomes=None):
 def test_the_line_of_a_step_is_printed_when_another_one_begins():
     run = Run(0)
     assert played(run, "Assess", ["g1", "g2"], begin=0, end=4) == []
-    assert run.begin_play("Plan", False, 4) == []  # it may have no hosts
+    assert run.begin_play("Plan", False, 4) == []  # the play may have no hosts
     assert run.begin_host("g1", 4) == [step_line("Assess", "4 s", 2)]
     assert run.end(66) == [step_line("Plan", "1 min 2 s")]
 
@@ -90,7 +90,7 @@ def test_a_play_of_the_user_ends_the_step():
 def test_the_line_of_the_current_task():
     run = Run(0)
     run.begin_play("Assess", False, 0)
-    assert run.current(1) == ("", 1)  # it is not known yet whether it has hosts
+    assert run.current(1) == ("", 1)  # it is unknown yet whether the play has hosts
     run.begin_task("fleet.gpu_swarm.gpu_node : Read the node", 0)
     for name in ("g1", "g2", "g3", "g4", "g5", "g6"):
         run.begin_host(name, 0)

@@ -83,7 +83,7 @@ def test_the_future_of_a_node_left_paused_is_reported(step, words):
             None,
             "failed: NVML: mismatch. Paused for a fault (mismatch): it returns to service with the first run that finds nothing wrong with it",
         ),
-        (step_with(error="NVML: mismatch"), member(former_availability="active"), None, "failed: NVML: mismatch"),  # someone returned it to service
+        (step_with(error="NVML: mismatch"), member(former_availability="active"), None, "failed: NVML: mismatch"),  # the node was returned by hand
         (step_with(), member(state="down"), None, "down for the manager"),
         (step_with(), member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
         (step_with(), None, None, "not in the swarm"),
@@ -278,7 +278,7 @@ def test_the_outcome_is_one_line(states, changed, verdict, line):
 
 
 def test_the_outcome_names_failed_hosts():
-    """So another failure is named too, for example of a finished host in a play of the user."""
+    """So a later failure is named too, for example in a play of the user after the host was finished."""
     states = {"a": READY, "b": State.WAITING.of("x"), "c": State.FAILED.of("y"), "d": State.UNTOUCHED.of("z")}
     assert set(provision_tables.outcome(states, []).hosts) == {"c", "d"}
     assert not provision_tables.outcome({"a": READY, "b": State.WAITING.of("x")}, []).hosts
@@ -333,7 +333,7 @@ def test_leftovers_of_a_deprovisioned_host_are_shown(step, node, outcome, state)
         (step_with(needs=["leave"]), State.NOT_KNOWN),
         (step_with(needs=["entry"], entry="n9"), State.NOT_KNOWN),
         (step_with(groups=[MARKED, END]), State.NOT_KNOWN),
-        (step_with(needs=["configure", "restart"]), State.ABSENT),  # of a host in no swarm
+        (step_with(needs=["configure", "restart"]), State.ABSENT),  # a host that is in no swarm
     ],
 )
 def test_an_unconfirmed_removal_is_not_reported_as_done(step, state):

@@ -29,7 +29,7 @@ def test_the_command_is_repeated_as_typed():
 
 
 def test_options_of_connections_and_tasks_are_repeated():
-    """As Ansible stores them after it has parsed its command line."""
+    """The options have the form in which Ansible stores them after it has parsed its command line."""
     words = ["-c", "paramiko", "-T", "30", "--ssh-common-args=-o ProxyJump=bastion -o 'User=a b'", "--ssh-extra-args=-R 1", "--scp-extra-args=-l 9"]
     words += ["--sftp-extra-args=-f", "-M", "/opt/modules:/srv/modules", "--tags", "always,gpu", "--skip-tags", "motd,slow"]
     assert read_again(*words) == ["ansible-playbook", *words, "x.yml"]

@@ -24,10 +24,10 @@ def shows(**entries):
 @pytest.mark.parametrize(
     ("answer", "node", "cell"),
     [
-        # The manager shows what was decided.
+        # The manager shows the decided resources.
         (assessed(), member(), "2 NVIDIA-GPU"),
         (assessed(gpus=0), member(shown=()), "–"),
-        # Waiting, refused or untouched: the current resources, with the decided ones beside them.
+        # The host is waiting, refused or untouched: the cell shows the current and the decided resources.
         (assessed(), member(shown=(0,)), "1 NVIDIA-GPU (decided: 2)"),
         (assessed(resources=resources(0)), member(shown=(0, 1)), "2 NVIDIA-GPU (decided: 1)"),
         (assessed(resources=resources(0, 2)), member(shown=(0, 1)), "2 NVIDIA-GPU (decided: other NVIDIA-GPU)"),
@@ -37,17 +37,17 @@ def shows(**entries):
         (assessed(resources=["NVIDIA-T4=GPU-1"]), member(), "2 NVIDIA-GPU (decided: 1 NVIDIA-T4)"),
         (assessed(resources=[*TWO, "VRAM=100"]), member(), "2 NVIDIA-GPU (decided: 100 VRAM)"),
         (assessed(resources=["VRAM=100"]), shows(VRAM=discrete(80)), "80 VRAM (decided: 100)"),
-        # Resources that others configured are shown, and are no difference.
+        # Resources that others configured are shown, but do not cause a difference.
         (assessed(), shows(NVIDIA_GPU=named(0, 1), SSD=discrete(4)), "2 NVIDIA-GPU, 4 SSD"),
         (assessed(), shows(NVIDIA_GPU=named(0), SSD=discrete(4)), "1 NVIDIA-GPU, 4 SSD (decided: 2 NVIDIA-GPU)"),
         (assessed(gpus=0), shows(SSD=discrete(4), FPGA={"type": "named", "total": 1, "values": ["f1"], "free": []}), "4 SSD, 1 FPGA"),
         (assessed(gpus=0), shows(FOREIGN=named(0)), "1 FOREIGN"),
-        # Only allocated to a task that still runs on it: no longer offered.
+        # A running task still holds this resource, but the node no longer offers it.
         (assessed(gpus=0), shows(OLD=discrete(0)), "–"),
-        # Nothing could be decided, as with a driver that does not match.
+        # Nothing could be decided, for example because of a driver mismatch.
         ({"failed": True, "msg": "x"}, member(), "2 NVIDIA-GPU"),
         ({}, None, "–"),
-        # In no swarm: the resources of its own daemon.
+        # The host is in no swarm: the cell shows the resources of the host's daemon.
         (assessed(shown=TWO), None, "2 NVIDIA-GPU"),
         (assessed(shown=resources(0)), None, "1 NVIDIA-GPU (decided: 2)"),
         (assessed(), None, "– (decided: 2 NVIDIA-GPU)"),

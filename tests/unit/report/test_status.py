@@ -126,7 +126,7 @@ FULL = "stays in service, because 1 of the 2 GPU nodes are paused for a fault, w
         ({"fleet.gpu-swarm.on-loss": "report"}, [], "stays in service, because gpu_node_on_loss is report for it"),
         ({MARK: "active", PAUSED_FOR: LOST}, [], "stays in service, because somebody returned it after it was paused for that"),
         ({MARK: "active", PAUSED_FOR: LOST.replace("lost", "hang")}, [], ""),
-        ({MARK: "active", PAUSED_FOR: LOST + "1"}, [], ""),  # it is back
+        ({MARK: "active", PAUSED_FOR: LOST + "1"}, [], ""),  # the fault came back
     ],
 )
 def test_why_a_node_with_a_fault_stays_in_service(labels, others, why):
@@ -151,7 +151,7 @@ def test_the_minimum_duration_is_shown():
 def test_the_start_of_a_pause_by_a_run_is_shown():
     labels = {MARK: "active", "gpu-swarm.paused-since": "2026-11-20T09:00:00Z"}
     assert of(node(availability="pause", labels=labels))["since"] == "2026-11-20T09:00:00Z"
-    assert of(node(availability="drain", labels=labels))["since"] is None  # by a user, since then
+    assert of(node(availability="drain", labels=labels))["since"] is None  # a user has paused the node after that
 
 
 def test_gpus_have_a_mark_for_their_state():
@@ -232,7 +232,7 @@ def test_a_service_is_placed_or_waits_or_never_fits(reserves, tasks, verdict):
 
 
 def test_a_service_that_has_all_of_its_tasks_waits_for_nothing():
-    """However full the fleet is."""
+    """This holds even if the fleet is full."""
     found = one_service({GPU: 1}, [task("t1", "g1", gpus(1), service="s2")])
     assert (found["verdict"], status.only_service(found)["waiting"]) == ("done", [])
     text = "it has all of its tasks; one more needs 1 NVIDIA-GPU on one node: host-g1 has 0 NVIDIA-GPU free; host-g2: room"
@@ -240,7 +240,7 @@ def test_a_service_that_has_all_of_its_tasks_waits_for_nothing():
 
 
 def test_nothing_is_wrong_with_a_global_service_that_has_its_tasks():
-    """Even if no other node could run it."""
+    """This holds even if no other node could run the service."""
     nodes = [node("g1", labels={"gpu": "true"}), node("m1")]
     one = service("s2", "dcgm", mode="Global", constraints=["node.labels.gpu==true"])
     tasks = [task("t1", "g1", service="s2", slot=None)]
@@ -255,7 +255,7 @@ def test_nothing_is_wrong_with_a_global_service_that_has_its_tasks():
     (0, None, "it is scaled to 0 replicas"),
 ])  # fmt: skip
 def test_a_finished_service_waits_for_nothing(reserves, replicas, state, said):
-    """This also holds if no node could run it any more."""
+    """This also holds if no node could run the service any more."""
     one = service("s2", "big", reserves=reserves)
     one["Spec"]["Mode"]["Replicated"]["Replicas"] = replicas
     one["Spec"]["TaskTemplate"]["RestartPolicy"] = {"Condition": "none"}
@@ -355,7 +355,7 @@ def test_durations_are_formatted(seconds, text):
     assert duration(seconds) == text
 
 
-# -- what a restarted leader counts wrong -------------------------------------------------------------------------------
+# -- wrong counts of a restarted leader ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

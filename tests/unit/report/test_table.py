@@ -46,7 +46,7 @@ UUID = "GPU-eafc7885-1034-5571-91b2-9dbfbdddf10a"
 @pytest.mark.parametrize(
     ("headings", "rows", "width", "lines"),
     [
-        # Each column that is too wide is folded, between the items of a list if it has one.
+        # Each column that is too wide is folded. A list is folded between its items.
         (
             ["node", "GPUs", "state"],
             [["g1", "8 × NVIDIA-H100-80GB-HBM3 (79.6 GiB), 4 × Tesla-T4 (15.0 GiB)", "waiting for service train"]],
@@ -64,21 +64,21 @@ UUID = "GPU-eafc7885-1034-5571-91b2-9dbfbdddf10a"
             19,
             ["kind        most on", "                one", "               node", "──────────  ───────", "NVIDIA-GPU        8"],
         ),
-        # A name that does not fit into its column makes it no table, and stays whole.
+        # If a name does not fit into its column, no table is printed, and the name is not broken.
         (
             ["node", "task", "owner", "resource"],
             [["g1", "train.1", "alice", UUID], ["g2", "train.2", "–", UUID]],
             52,
             ["node: g1", "  task: train.1  owner: alice", f"  resource: {UUID}", "node: g2", "  task: train.2", f"  resource: {UUID}"],
         ),
-        # A name longer than any line is too long only there: the other columns stay on the terminal.
+        # If a name is longer than the terminal is wide, only its line is too long. The other columns fit.
         (
             ["image", "on", "state"],
             [[f"registry/{UUID}", "g1", "there"], ["a", "g1", "there"], ["b", "g2", "pulled"]],
             40,
             ["image:", f"    registry/{UUID}", "  on: g1  state: there", "image: a", "  on: g1  state: there", "image: b", "  on: g2  state: pulled"],
         ),
-        # Nothing is printed beside a cell with several lines.
+        # If a cell has several lines, nothing is printed beside it.
         (
             ["node", "state", "free"],
             [["a-node-with-a-long-name", "paused, by hand, for more than a day", "8"]],
@@ -123,6 +123,6 @@ def test_any_table_fits_and_keeps_names_whole(names, width):
     text = render(["node", "advertised", "state"], rows, width)
     words = text.replace(",", " ").split()
     assert [name for row in names for cell in row for name in cell if name not in words] == []
-    # Only a long name goes beyond the width: after a heading, an indent and a comma at most.
+    # Only a line with a long name may be too long. Besides the name, the line contains at most a heading, an indent and a comma.
     longest = max(len(name) for row in names for cell in row for name in cell)
     assert max(map(len, text.splitlines())) <= max(width, longest + len("    advertised: ,"))

@@ -164,10 +164,10 @@ FULL = "nothing free to test with"
         ([check("untested", FULL), check("untested", "it takes no tasks (availability pause)", node="n2")], {
             "a": FULL, "b": "it takes no tasks (availability pause)",
         }),
-        ([check("untested", FULL), unreserved()], {"a": FULL}),  # which hides the GPUs that tasks get
+        ([check("untested", FULL), unreserved()], {"a": FULL}),  # this check does not show the GPUs that tasks get
         ([check("untested", FULL), check(node="n2")], {}),
         ([check("untested", FULL), check("untested", "no named GPUs", kind=None, node="n2")], {"a": FULL}),
-        ([check("untested", "no named GPUs", kind=None)], {}),  # and no task will be tried there later
+        ([check("untested", "no named GPUs", kind=None)], {}),  # no later run can test a task on this node either
         ([check("planned"), check("untested", FULL, node="n2")], {}),
         ([], {}),
     ],
@@ -213,7 +213,7 @@ def test_the_number_of_proved_nodes_is_shown(probes, proved):
 
 
 def test_nodes_that_enforce_nothing_are_reported():
-    """Hosts are not named if that is unknown, or if their guard enforces something."""
+    """A host is not named if its level is unknown, or if its guard enforces the level."""
     levels = {"off": None, "audits": guard("audit"), "audits-too": guard("audit"), "by-file": guard("reserved", True), "off-too": guard("off")}
     answers = {name: assessed(engine=RUNNING, isolation=found) for name, found in {**levels, "r": guard("reserved"), "e": guard("exclusive")}.items()}
     unknown = {"none": None, "lost": {"unreachable": True}, "stopped": assessed(engine=None, isolation=None), "old": assessed(engine=RUNNING)}
@@ -256,8 +256,8 @@ def test_a_node_with_another_level_than_the_swarm_fails(now, swarm, words):
         ({"level": "reserved"}, "reserved"),
         (None, "off"),
         (None, None),
-        ({"level": "reserved"}, None),  # the role gpu_node alone, without a level of the swarm
-        ({"level": "reserved", "turned_off": True}, "reserved"),  # by a file of the operator, which is reported under the table
+        ({"level": "reserved"}, None),  # only the role gpu_node ran, so the swarm has no level
+        ({"level": "reserved", "turned_off": True}, "reserved"),  # a file of the operator turns the guard off; a note under the table reports this
         (None, "unknown"),
     ],
 )

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A loop in a loop needs another variable: Ansible warns on each host ("already in use"), and the inner loop takes the outer one's item."""
+"""A loop in a loop needs another variable. Otherwise Ansible warns on each host ("already in use"), and the inner loop replaces the outer item."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def tasks_in(tasks):
 
 
 def variable(task):
-    """Return the variable of its loop, or None."""
+    """Return the variable of the task's loop, or None."""
     return task.get("loop_control", {}).get("loop_var", "item") if "loop" in task else None
 
 
 def reached(path, task):
-    """Yield the task files that a task includes. If the name is a list or a choice, yield all of them."""
+    """Yield the task files that a task includes. If the name of the file is a list or a choice, yield all these files."""
     for key in INCLUDES:
         if key in task:
             named = task[key] if isinstance(task[key], str) else task[key]["file"]
@@ -44,7 +44,7 @@ def reached(path, task):
 
 
 def inner(path, seen=()):
-    """Return the variables of all loops that a task file reaches."""
+    """Return the variables of all loops in a task file and in the files that it includes."""
     if path in seen or not path.is_file():
         return
     for task in tasks_in(yaml.safe_load(path.read_text())):

@@ -21,7 +21,7 @@ def tasks_in(tasks):
 
 
 def touches_packages(task):
-    """In these roles every command is a package manager, except one that moves a file."""
+    """Return whether a task calls a package manager. In these roles every command does so, except the command that moves a file."""
     command = task.get("ansible.builtin.command")
     return any(module in task for module in PACKAGE_MODULES) and not (command and command["argv"][0] == "mv")
 
@@ -36,7 +36,7 @@ def test_every_task_with_the_package_manager_has_a_limit(role):
     ]
     assert found
     assert [entry for entry in found if entry[2] != f"{{{{ _{role}_limit }}}}"] == []
-    assert yaml.safe_load((ROLES / role / "vars/main.yml").read_text())[f"_{role}_limit"] > 300  # they wait this long for a lock
+    assert yaml.safe_load((ROLES / role / "vars/main.yml").read_text())[f"_{role}_limit"] > 300  # the package managers wait this long for a lock
 
 
 def test_the_role_swarm_member_installs_nothing():

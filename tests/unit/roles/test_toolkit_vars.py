@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The variables in vars/ of the roles, templated by Ansible."""
+"""Tests the variables in vars/ of the roles. Ansible templates these variables."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def toolkit(name, family="Debian", **variables):
 
 @pytest.mark.parametrize("role", sorted(path.name for path in ROLES.iterdir() if len(list((path / "vars").glob("*.yml"))) > 1))
 def test_every_distribution_has_the_same_variables(role):
-    """A missing variable would be undefined in the middle of a window, on that distribution only."""
+    """Otherwise, the missing variable would be undefined in the middle of a window, but only on this distribution."""
     keys = {path.name: sorted(load(path)) for path in (ROLES / role / "vars").glob("*.yml") if path.name != "main.yml"}
     assert len(keys) > 2
     assert keys == dict.fromkeys(keys, next(iter(keys.values())))
@@ -58,7 +58,7 @@ def test_every_distribution_has_the_same_variables(role):
 
 
 def test_roles_name_the_same_platforms_and_only_working_ones():
-    """They all run in one playbook. On EL 8, these modules and the dnf module of ansible-core need different versions of Python."""
+    """All roles run in one playbook. On EL 8, these modules and the dnf module of ansible-core need different versions of Python."""
     named = [{one["name"]: one["versions"] for one in load(path)["galaxy_info"]["platforms"]} for path in ROLES.glob("*/meta/main.yml")]
     assert named == [named[0]] * len(named)
     assert not {"7", "8", "all"} & set(named[0]["EL"])
@@ -78,7 +78,7 @@ FACTS = {"os_family": "RedHat", "architecture": "x86_64", "pkg_mgr": "dnf5", "di
 
 @pytest.mark.parametrize("missing", [None, *FACTS])
 def test_a_node_is_queried_for_each_unknown_fact(missing):
-    """A play may have gathered some of them: `gather_subset: [distribution, platform]` lacks only the package manager."""
+    """A play may have gathered some facts: `gather_subset: [distribution, platform]` lacks only the package manager."""
     (learn,) = (task for task in load(TOOLKIT / "tasks" / "platform.yml") if "ansible.builtin.setup" in task)
     facts = {name: value for name, value in FACTS.items() if name != missing}
     queried = Templar(DataLoader(), variables={"ansible_facts": facts}).template(trust_as_template("{{ " + learn["when"] + " }}"))
@@ -139,7 +139,7 @@ SECTION = "[internal]\nbaseurl = http://mirror.example.org/nvidia/stable/rpm/x86
     ],
 )
 def test_other_definitions_of_a_mirror_are_removed(family, before, after):
-    """Its address may contain a password, which the texts of tasks do not have."""
+    """The address of a mirror may contain a password. The texts of tasks do not contain this password."""
     mirror = {"nvidia_container_toolkit_repository": MIRROR}
     line, entry = (toolkit(f"_nvidia_container_toolkit_stale_{name}", family, **mirror) for name in ("line", "entry"))
     assert "s3cret" not in line + entry
@@ -165,7 +165,7 @@ OWN_KEY = "Signed-By:\n -----BEGIN PGP PUBLIC KEY BLOCK-----\n .\n mQINBF\n ----
         (f"Types: deb\nURIs: {NVIDIA} {NVIDIA.replace('stable', 'experimental')}\nSuites: /\n\n" + UBUNTU, "\n" + UBUNTU),
         (f"Types: deb\nURIs: {NVIDIA}\n {NVIDIA.replace('stable', 'experimental')}\nSuites: /\n\n" + UBUNTU, "\n" + UBUNTU),
     ],
-    ids=["with a key of its own", "on the next line", "in small letters", "as Windows ends lines", "by a cache", "two of them", "two lines"],
+    ids=["with its key", "on the next line", "in lower case", "Windows line endings", "through a cache", "two addresses", "addresses on two lines"],
 )
 def test_only_stanzas_of_nvidia_are_removed(before, after):
     line, entry = (toolkit(f"_nvidia_container_toolkit_stale_{name}") for name in ("line", "entry"))
@@ -184,7 +184,7 @@ def test_only_stanzas_of_nvidia_are_removed(before, after):
     ],
 )
 def test_a_stanza_with_other_addresses_stays(text):
-    """If apt refuses it beside the role's definition, everything is restored, and the error names the file."""
+    """If apt refuses such a stanza beside the role's definition, the role restores all files, and the error names the file."""
     assert re.sub(toolkit("_nvidia_container_toolkit_stale_entry"), "", text) == text
 
 
@@ -237,7 +237,7 @@ def test_dnf_5_writes_only_its_reasons_to_stderr():
         ({"nvidia_container_toolkit_hold": None}, ""),
         ({"nvidia_container_toolkit_hold": ""}, ""),
         ({"nvidia_container_toolkit_hold": True}, "True"),
-        ({"nvidia_container_toolkit_hold": False}, "False"),  # removes the hold, which differs from an unset variable
+        ({"nvidia_container_toolkit_hold": False}, "False"),  # false removes the hold, but an unset variable does not
         ({"nvidia_container_toolkit_hold": "false"}, "false"),
     ],
 )
@@ -263,7 +263,7 @@ REFUSED = "Failed to install some of the specified packages"
     ],
 )
 def test_another_transaction_of_dnf_5_is_recognised(result, busy):
-    """It does not wait for the other one, and its module does not say so. The results are from dnf 5.4.6."""
+    """dnf 5 does not wait for the other transaction, and its module does not report it. The results are from dnf 5.4.6."""
     assert toolkit("_nvidia_container_toolkit_busy", __nvidia_container_toolkit_install=result) is busy
     said = toolkit("_nvidia_container_toolkit_not_installed", __nvidia_container_toolkit_install=result, _nvidia_container_toolkit_answer={})
     assert ("Another transaction" in said) is busy
@@ -314,7 +314,7 @@ def test_another_version_names_what_was_compared(lines, answer, expected):
 @pytest.mark.parametrize("programs", [["dpkg-query"], ["rpm"], []], ids=["dpkg", "rpm", "neither"])
 @pytest.mark.parametrize("there", [True, False])
 def test_the_executed_file_is_compared_with_its_package(tmp_path, programs, there):
-    """A link is followed, such as Fedora's /usr/sbin."""
+    """Links in the path are followed, for example Fedora's /usr/sbin."""
     for name in [*programs, *(["real"] if there else [])]:
         (tmp_path / name).write_text("#!/bin/sh\necho 1.20.1-1\n")
         (tmp_path / name).chmod(0o755)
@@ -327,7 +327,7 @@ def test_the_executed_file_is_compared_with_its_package(tmp_path, programs, ther
 
 
 def test_the_message_of_rpm_about_a_missing_package_is_no_version(tmp_path):
-    """rpm writes it to standard output, where the version would be."""
+    """rpm writes this message to standard output, as it does with the version."""
     (tmp_path / "rpm").write_text("#!/bin/sh\necho package nvidia-container-toolkit-base is not installed\nexit 1\n")
     (tmp_path / "rpm").chmod(0o755)
     script = toolkit("_nvidia_container_toolkit_compare")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""YAML that must state something twice states the same twice."""
+"""Some YAML must be written in two places. Both places have the same content."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label impo
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.node_options import argument_spec
 
 ROLES = Path(__file__).resolve().parents[3] / "roles"
-# Only in one of them: what may be waited for, and what is only read beforehand.
+# Options of one call only: ACTS belong to the change of the node, ASSESSES belong to its assessment.
 ACTS, ASSESSES = {"restart", "when_busy", "drain_timeout", "health_now", "health_report"}, {"look_for_images", "try_cuda"}
 
 
@@ -35,7 +35,7 @@ def test_a_node_is_assessed_with_the_options_of_its_change() -> None:
 
 
 def test_settings_for_faults_have_the_same_words_everywhere() -> None:
-    """Code compares only with words that users may write."""
+    """The code compares these settings only with words that users may write."""
     role = yaml.safe_load((ROLES / "gpu_node" / "meta" / "argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
     assert AFTER_LOSS == (PAUSE, REPORT, SHRINK)
     for option in (argument_spec()["on_loss"], documentation.options("gpu_node")["on_loss"], role["gpu_node_on_loss"]):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The result of a run. test_steps.py tests what it records, tests/unit/report what it shows."""
+"""The result of a run. test_steps.py tests the record of the result, and tests/unit/report tests its tables."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The outcome of a host on which a task failed, from its result, and in a rescue that Ansible plays."""
+"""The outcome of a host after a failed task. Some tests use the failed result, and others use a rescue in a real playbook."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ OLD_LATE = {"msg": "The command action failed to execute in the expected time fr
 LATE = {"msg": "Timed out after 5 second(s).", "timedout": {"period": 5}}
 OVER = "the connection was lost over 'Install it': no route"
 
-# the failed result, why the host does not answer, failed_as -> the state and the reason
+# case -> (the failed result, why the host does not answer, failed_as, the state, the reason)
 FAILURES = {
     "a failure": ({"msg": "no driver"}, "", None, "failed", "no driver"),
     "without a reason": ({}, "", None, "failed", "see above"),
-    "undone": ({"msg": "no start", "restored": True}, "", None, "failed", "no start"),
-    "not undone": ({"msg": "no start", "restored": False}, "", None, "out", "no start"),
+    "reverted": ({"msg": "no start", "restored": True}, "", None, "failed", "no start"),
+    "not reverted": ({"msg": "no start", "restored": False}, "", None, "out", "no start"),
     "in a maintenance": ({"msg": "non-zero"}, "", "out", "out", "the task Upgrade: non-zero"),
-    "as it was all the same": ({"msg": "no start", "restored": False}, "", "failed", "failed", "no start"),
-    "gone": ({"msg": "no driver"}, "no route", None, "lost", "no route"),
-    "gone in a maintenance": ({"msg": "non-zero"}, "no route", "out", "lost", "no route"),
-    "an answer of a host that says what it likes": ({"msg": "no start", "busy": True, "came": 5}, "", None, "failed", "no start"),
-    "and one that is nearly right": ({"msg": "no start", "busy": [{"name": "a"}], "came": ["a"]}, "", None, "failed", "no start"),
-    "late": (LATE, "", None, "lost", "the task Upgrade: Timed out after 5 second(s)."),
-    "late, by an older core": (OLD_LATE, "", None, "lost", f"the task Upgrade: {OLD_LATE['msg']}"),
-    "something runs there": ({"msg": "busy", "busy": [NOTEBOOK, OF_WEB]}, "", None, "waiting", "container notebook"),
-    "something came": ({"msg": "busy", "busy": [], "came": [NOTEBOOK]}, "", None, "waiting", "container notebook"),
-    "in a maintenance something runs": ({"msg": "busy", "busy": [NOTEBOOK]}, "", "out", "waiting", "container notebook"),
-    "only what the drain was to end": ({"msg": "web still runs", "busy": [OF_WEB]}, "", None, "failed", "web still runs"),
-    "something runs, and it is gone": ({"msg": "busy", "busy": [NOTEBOOK]}, "no route", None, "lost", "no route"),
+    "not reverted, but failed_as is failed": ({"msg": "no start", "restored": False}, "", "failed", "failed", "no start"),
+    "an unreachable host": ({"msg": "no driver"}, "no route", None, "lost", "no route"),
+    "an unreachable host in a maintenance": ({"msg": "non-zero"}, "no route", "out", "lost", "no route"),
+    "an answer with invalid lists": ({"msg": "no start", "busy": True, "came": 5}, "", None, "failed", "no start"),
+    "an answer with incomplete lists": ({"msg": "no start", "busy": [{"name": "a"}], "came": ["a"]}, "", None, "failed", "no start"),
+    "a task that timed out": (LATE, "", None, "lost", "the task Upgrade: Timed out after 5 second(s)."),
+    "a task that timed out with an older ansible-core": (OLD_LATE, "", None, "lost", f"the task Upgrade: {OLD_LATE['msg']}"),
+    "a running container": ({"msg": "busy", "busy": [NOTEBOOK, OF_WEB]}, "", None, "waiting", "container notebook"),
+    "a container that started meanwhile": ({"msg": "busy", "busy": [], "came": [NOTEBOOK]}, "", None, "waiting", "container notebook"),
+    "a running container in a maintenance": ({"msg": "busy", "busy": [NOTEBOOK]}, "", "out", "waiting", "container notebook"),
+    "only a task that the drain should have ended": ({"msg": "web still runs", "busy": [OF_WEB]}, "", None, "failed", "web still runs"),
+    "a running container on an unreachable host": ({"msg": "busy", "busy": [NOTEBOOK]}, "no route", None, "lost", "no route"),
 }
 
 
@@ -80,7 +80,7 @@ def test_an_earlier_outcome_is_kept():
 
 # --- played by Ansible ------------------------------------------------------------------------------------------------
 
-# Two hosts: one cannot be reached, and one loses a single call.
+# One host cannot be reached, and another host loses a single call.
 CONNECTION = r"""
 import os
 
@@ -167,7 +167,7 @@ def played(tmp_path_factory):
     ("play", "host", "state", "reason"),
     [
         ("of the node", "gone", "lost", "no route"),
-        # The play ignores that a host is unreachable, so the lost call is a failure, and the host has answered since.
+        # The play ignores unreachable hosts. This host has answered after the lost call, so the lost call is a failure.
         ("of the node", "once", "failed", SAID % "reset by peer"),
         ("of a user", "gone", "lost", "no route"),
         ("of a user", "once", "out", "the task templated task: wrong"),

@@ -92,7 +92,7 @@ def test_hosts_return_to_service_with_their_labels_but_not_those_that_wait_or_ar
         {"id": "n5", "host": "untouched", **back},
     ]
     gone = {"nodes": [{"id": "another"}]}
-    assert availability_updates(view(HOSTS, HOSTS, gone), "former") == []  # removed from the list meanwhile
+    assert availability_updates(view(HOSTS, HOSTS, gone), "former") == []  # meanwhile the nodes were removed from the swarm
     assert all("labels" not in update for update in availability_updates(view(HOSTS, HOSTS), "former", labels=False))
 
 
@@ -112,9 +112,9 @@ FAULT = "fault reason=mismatch"
         ({"fault": FAULT}, {}, FAULT),
         # A fault that appeared in the window.
         ({}, {"gpu_node_applied": {"fault": FAULT}}, None),
-        # By hand, by an earlier run or between two runs.
+        # A person, an earlier run or a manager had paused the node.
         ({"paused_for": "fault reason=hang", "fault": FAULT}, {}, "fault reason=hang"),
-        # In service with that fault when the run began, and it must not be paused: a user decided so, or too many are paused.
+        # The node was in service with this fault when the run began. It must not be paused, by a decision of the user or by the limit.
         ({"fault": FAULT, "left_in_service": True}, {"gpu_node_applied": {"fault": FAULT}}, FAULT),
         ({"fault": FAULT + " since=5", "left_in_service": True}, {"gpu_node_applied": {"fault": FAULT + " since=6"}}, FAULT + " since=5"),
         ({"fault": FAULT, "left_in_service": True}, {"gpu_node_applied": {"fault": "fault reason=hang"}}, None),
@@ -192,7 +192,7 @@ def test_a_node_that_another_run_paused_does_not_return_to_service():
 def test_only_nodes_with_stoppable_tasks_are_drained(host, drained):
     book = ledger(member("n1", tasks=[task("t", "s")]))
     assert bool(availability_updates(view(["a"], {"a": host}, book), "drain")) is drained
-    # A drain would end this one for good.
+    # A drain would end the task j for good.
     book = ledger(member("n1", tasks=[task("t", "s"), task("j", "job", movable=False)]))
     assert bool(availability_updates(view(["a"], {"a": host}, book), "drain")) is (member_of("a", host).step.work.disrupt == "all")
 
@@ -201,7 +201,7 @@ def test_a_container_that_was_waited_for_keeps_no_task_from_being_drained():
     book = ledger(member("n1", tasks=[task("t", "s")]))
     host = {"gpu_node_assessed": assessed("n1", containers=[("by-hand", None)])}
     assert availability_updates(view(["a"], {"a": host}, book), "drain") == []
-    # The wait has read the node again.
+    # The wait for the container has read the node again.
     waited = {**host, "gpu_swarm_inspected": {"containers": [{"name": "t", "service": "s", "task": "t"}]}}
     assert len(availability_updates(view(["a"], {"a": waited}, book), "drain")) == 1
     assert availability_updates(view(["a"], {"a": {**host, "gpu_swarm_inspected": {"skipped": True}}}, book), "drain") == []
@@ -216,7 +216,7 @@ def test_an_update_names_what_it_may_evict(disrupt, evict):
     assert [update["evict"] for update in availability_updates(view(hosts, hosts), "former")] == [evict]
     assert [update["evict"] for update in availability_updates(view(hosts, hosts, book), "drain")] == ([evict] if disrupt != "never" else [])
     assert "evict" not in availability_updates(view(hosts, hosts), "pause")[0]
-    # Before a plan exists, possible evictions are only read, and the answer is not kept.
+    # Before a plan exists, the run only reads possible evictions and writes nothing.
     assert "evict" not in label_updates(view(["b"], {"b": variables()}))[0]
 
 
@@ -266,7 +266,7 @@ def test_labels_of_a_plan_go_before_what_was_decided():
     ("nodes", "returned"),
     [
         ([member(bound="a")], False),
-        ([member(bound=None)], True),  # to be bound to its host only
+        ([member(bound=None)], True),  # the only update is the binding to its host
         ([member(bound="b")], False),  # a node of another host, which the plan reports
         ([member(labels={}, bound="a")], True),
         ([member(labels=dict(LABELS, **{"gpu.count": "3", RECORD: "gpu.count,gpu.model"}), bound="a")], True),
@@ -297,7 +297,7 @@ def test_unreadable_labels_stay():
 def test_the_labels_of_a_host_that_left_gpu_nodes_are_removed():
     hosts = {"a": {"gpu_node_assessed": assessed(gpus=0)}}
     assert label_updates(view(["a"], hosts, ledger(member(bound="a")))) == [{**OF_A, "labels": {}}]
-    assert label_updates(view(["a"], hosts, ledger(member(labels={"gpu.count": "2"}, bound="a")))) == []  # never belonged to this collection
+    assert label_updates(view(["a"], hosts, ledger(member(labels={"gpu.count": "2"}, bound="a")))) == []  # never a label of this collection
 
 
 def test_hosts_that_show_one_id_are_not_labelled_and_the_others_are():
@@ -309,7 +309,7 @@ def test_a_host_keeps_the_node_that_the_plan_found():
     showing = variables("n9", swarm_member_state={"state": "active", "node_id": "n8"})
     member_of_plan, joined = planned("a", node_id="n1"), planned("a", node_id=None)
     assert [node_id_of({**showing, **plan}) for plan in (member_of_plan, joined, {})] == ["n1", "n8", "n8"]
-    assert node_id_of({**variables("n9"), **joined}) is None  # was no member then, and has not joined since
+    assert node_id_of({**variables("n9"), **joined}) is None  # the host was no member when the plan was made, and has not joined after that
     seen = view(["a"], {"a": {**showing, **member_of_plan}})
     for updates in (label_updates(seen), availability_updates(seen, "pause")):
         assert [update["id"] for update in updates] == ["n1"]
@@ -342,7 +342,7 @@ def test_hosts_that_did_not_converge_are_found(values, nodes, shown):
         (["maintain"], {"maintain_id": "x"}, {"changed": False}, {}, "x"),
         (["maintain"], {"maintain_id": ""}, {"changed": False}, {}, None),
         (["restart"], {"maintain_id": "x"}, {"changed": False}, {}, None),  # a run of provision
-        (["maintain"], {"maintain_id": "x"}, {}, {}, None),  # its turn has not come
+        (["maintain"], {"maintain_id": "x"}, {}, {}, None),  # the batch of the host has not started
         (["maintain"], {"maintain_id": "x"}, {"changed": False}, {"state": "failed", "reason": "why"}, None),
     ],
 )
@@ -351,7 +351,7 @@ def test_a_finished_maintenance_is_recorded(needs, settings, applied, outcome, n
     found = {"gpu_node_assessed": {"labels": {}}, "gpu_node_applied": applied, "gpu_swarm_outcome": outcome}
     (update,) = availability_updates(view(["g1"], {"g1": {**plan, **found}}), "former")
     assert update.get("maintained") == noted
-    # At the end of a run too, where labels are written separately.
+    # The same holds at the end of a run, when labels are written separately.
     (update,) = availability_updates(view(["g1"], {"g1": {**plan, **found}}), "former", labels=False)
     assert (update.get("maintained"), "labels" in update) == (noted, False)
 

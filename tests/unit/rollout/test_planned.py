@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Several playbooks in one run of Ansible: each one's plays run on the hosts of its own plan, and nothing older is read."""
+"""One run of Ansible may contain several playbooks. The plays of each playbook use only the plan of this playbook."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def fleet(**plans):
         ([], fleet(a=None, b=None), {"batches": []}),  # nothing to do yet
         (["a"], fleet(a=FIRST, b=FIRST), {WINDOW: ["a", "b"], END: ["a", "b"], "batches": [1, 1]}),
         (["a"], fleet(a=NOTHING, b=NOTHING), {"batches": []}),  # the second playbook has nothing to do
-        (["a"], fleet(a=FIRST, b=NOTHING), {WINDOW: ["a"], END: ["a"], "batches": [1]}),  # nor if the holder was lost before
+        (["a"], fleet(a=FIRST, b=NOTHING), {WINDOW: ["a"], END: ["a"], "batches": [1]}),  # b has a newer plan, and nothing to do
         (["a", "b"], fleet(a=SECOND, b=SECOND, c=SECOND), {**SECOND["hosts_in"], "batches": [2]}),
         (["a", "b"], fleet(a=FIRST, b=SECOND, c=SECOND), {FETCH: ["b"], WINDOW: ["c", "b"], END: ["b", "c"], "batches": [2]}),
     ],
@@ -59,7 +59,7 @@ def test_if_another_run_has_the_lease_only_the_last_play_has_hosts(lease, groups
 
 
 def test_a_skipped_host_moves_no_other_host_into_another_batch():
-    """Otherwise two managers could be in one batch."""
+    """Otherwise, two managers could be in one batch."""
     cut = [["a", "b"], ["c"], ["m1"], ["m2"], ["m3"]]
     made = {"made": 5, "hosts_in": {WINDOW: [name for batch in cut for name in batch]}, "batches": cut}
     known = fleet(**dict.fromkeys(("a", "m1", "m2", "m3"), made), b=FIRST, c=FIRST)
@@ -74,7 +74,7 @@ def test_before_the_first_plan_no_variables_are_read():
     ("answer", "alive", "found"),
     [
         (assessed("n1"), True, assessed("n1")),
-        (assessed("n1"), False, {"failed": True, "msg": FAILED_BEFORE}),  # belongs to an earlier playbook
+        (assessed("n1"), False, {"failed": True, "msg": FAILED_BEFORE}),  # this answer is from an earlier playbook
         ({"unreachable": True, "msg": "no route"}, False, {"unreachable": True, "msg": "no route"}),
         ({"failed": True, "msg": "no driver"}, False, {"failed": True, "msg": "no driver"}),
         (None, False, None),
@@ -87,7 +87,7 @@ def test_the_answer_of_a_host_that_an_earlier_task_failed_on_is_not_used(answer,
 
 
 def test_without_a_plan_labels_are_as_found():
-    """Whatever an earlier playbook of the same run planned, applied, and kept."""
+    """Plans, results and labels of an earlier playbook in the same run do not count."""
     kept = {
         **fleet_lab.planned("a", node_id="n9", labels={"gpu-swarm-leaving": "a"}, mark="keep"),
         "gpu_node_applied": {"labels": {"gpu.count": "8"}},
@@ -120,7 +120,7 @@ TASKS = [path for part in ("playbooks", "roles") for path in (ROOT / part).rglob
 
 @pytest.mark.parametrize("name", FORGOTTEN)
 def test_no_task_tests_whether_a_variable_that_starts_empty_is_defined(name):
-    """A host of another run of the role does not have it, so that a list of hosts can skip those with empty values."""
+    """A list of hosts may filter by 'defined' if it also skips empty values, because hosts of another play lack the variable."""
     tests = re.compile(rf"(?<![\w.]){name} is (not )?defined|rejectattr\('{name}', 'defined'\)|'{name}', 'defined'\)(?!\s*\|\s*\w+attr\('{name})")
     assert [(str(path.relative_to(ROOT)), found[0]) for path in TASKS for found in tests.finditer(path.read_text())] == []
 

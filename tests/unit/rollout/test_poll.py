@@ -31,7 +31,7 @@ class Clock:
 
 
 def polled(rounds, timeout=10, delay=2):
-    """Return the answer, the messages and the clock. Each query takes a second, and ``rounds`` is what remains after each."""
+    """Poll, and return the answer, the messages and the clock. Each query takes a second. ``rounds`` lists what the poll still waits for."""
     clock, said, left = Clock(), [], list(rounds)
 
     def query():
@@ -100,7 +100,7 @@ ONE_SHOT = task("job.1", "job", movable=False)
         ([], [NOTEBOOK], ["container notebook (for 1 min)"]),
         ([task("svc.1", "svc", id="t1")], [REPLICA], []),
         ([ONE_SHOT], [], []),
-        ([ONE_SHOT], [NOTEBOOK], []),  # its node waits, whatever happens here
+        ([ONE_SHOT], [NOTEBOOK], []),  # the container is not reported, because the task already keeps the node waiting
     ],
 )
 def test_tasks_of_the_ledger_are_not_waited_for_again(tasks, containers, left):
@@ -109,7 +109,7 @@ def test_tasks_of_the_ledger_are_not_waited_for_again(tasks, containers, left):
 
 
 def node(monkeypatch, *answers):
-    """Return the action for a node and its calls. The node gives these answers, and the last one repeatedly. A text is a lost connection."""
+    """Return the action for a node and its calls. The node returns these answers, and repeats the last answer. A text is a lost connection."""
     calls, left, clock = [], list(answers), Clock()
 
     def query(self, tmp, task_vars):
@@ -159,8 +159,8 @@ BLOCKED, FREE = {**BUSY, "blocking": ["container notebook (for 1 min)"]}, {**IDL
     [
         ([IDLE], FREE, 1),
         ([BUSY, BUSY, IDLE], FREE, 3),
-        ([BUSY], BLOCKED, 4),  # no failure: it waits
-        # A host that is unreachable at first is not waited for. Later, that is a round without an answer.
+        ([BUSY], BLOCKED, 4),  # this is no failure: the host is waiting
+        # If a host is unreachable at the first query, the action fails at once. A later lost connection is only a round without an answer.
         (["no route", IDLE], {"failed": True, "msg": "no route"}, 1),
         ([BUSY, "no route", MUTE, IDLE], FREE, 4),
         ([BUSY, "no route"], BLOCKED, 4),
@@ -175,7 +175,7 @@ def test_work_is_waited_for_while_the_node_answers(monkeypatch, answers, result,
 
 
 def test_the_ledger_is_that_of_the_last_call_of_a_manager(monkeypatch):
-    """With this ledger, a container of a task is that task, which swarm starts again."""
+    """This ledger lists the task of the container. Swarm starts such a task again, so the run does not wait for the container."""
     kept = {"gpu_swarm_ledger": ledger(member("n1", tasks=[task("svc.1", "svc", id="t1")]))}
     run, _calls = node(monkeypatch, {"containers": [REPLICA]})
     found = [run(kept, event="work_ended", wait_timeout=0, with_tasks=one)["blocking"] for one in ("true", "false")]

@@ -57,7 +57,7 @@ def test_a_run_exists_until_its_process_has_ended(process):
     assert not run_identity.has_ended(run)
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert run_identity.has_ended(run)  # ended, but nobody has read its exit status
+    assert run_identity.has_ended(run)  # the process has ended, but its parent has not read the exit status
     process.wait()
     assert run_identity.has_ended(run)
 

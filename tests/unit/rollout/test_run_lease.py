@@ -23,7 +23,7 @@ def test_the_holder_of_the_lease_may_continue():
     [
         ({"acquired": True, "renew_at": 1000.0}, True),
         ({"acquired": True, "renew_at": 1000.5}, False),
-        ({"acquired": False, "holder": "x"}, False),  # reported by the gate
+        ({"acquired": False, "holder": "x"}, False),  # the gate reports the run
         ({"skipped": True}, False),
         ({"failed": True, "msg": "no quorum"}, False),
     ],
@@ -79,9 +79,9 @@ def test_a_lease_that_another_run_took_during_a_wait_is_noticed():
         (None, shows(OTHER), False),
         ({"acquired": True, "holder": MINE}, None, False),
         ({"acquired": True, "holder": MINE}, shows(MINE), False),
-        ({"acquired": True, "holder": MINE}, shows(MINE, -5), False),  # expired, and no other run has taken it
+        ({"acquired": True, "holder": MINE}, shows(MINE, -5), False),  # the lease has expired, and no other run has taken it
         ({"acquired": True, "holder": MINE}, shows(None), False),
-        ({"acquired": True, "holder": MINE}, shows(OTHER, -5), True),  # by the clock of a manager, which may be ahead: another run took it anyway
+        ({"acquired": True, "holder": MINE}, shows(OTHER, -5), True),  # the lease looks expired by a manager's clock, but another run has it
         ({"acquired": True, "holder": MINE}, shows(OTHER), True),
         ({"acquired": True, "holder": MINE}, shows(OTHER, None), True),
         ({"acquired": False, "holder": OTHER}, None, True),

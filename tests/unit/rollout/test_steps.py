@@ -33,7 +33,7 @@ LEFT, WAITS = {"state": "failed", "reason": "before"}, {"state": "waiting", "rea
 
 
 class Manager:
-    """Gives the next answer for a module, and then always the last one. By default it writes what is requested."""
+    """Returns the answers for a module in turn, and repeats the last answer. By default, it reports that it wrote the requested values."""
 
     def __init__(self, **answers):
         answers = {"swarm_nodes": WRITTEN, "swarm_lease": HELD, **answers}
@@ -108,7 +108,7 @@ def test_a_batch_begins_with_the_lease():
 def test_a_silent_manager_leaves_the_batch_to_the_next_one(answers, reason):
     answer = STEPS["begin"](batch(Manager(**answers)))
     assert not answer["answered"]
-    assert "lease" not in answer  # the next manager finds out who has the lease
+    assert "lease" not in answer  # the next manager reads the holder of the lease
     assert {outcome["state"] for outcome in answer["outcomes"].values()} == {"untouched"}
     assert all(reason in answer["outcomes"][name]["reason"] for name in "ab")
 
@@ -116,7 +116,7 @@ def test_a_silent_manager_leaves_the_batch_to_the_next_one(answers, reason):
 def test_a_manager_that_lost_its_leader_is_given_time():
     manager = Manager(swarm_gpu_info=[{"failed": True, "swarm_state": "no_quorum"}] * 3 + [shown()], swarm_lease=HELD)
     assert STEPS["begin"](batch(manager))["answered"]
-    assert len(manager.calls_of("swarm_gpu_info")) == 5  # the last query is about tasks that must not be stopped
+    assert len(manager.calls_of("swarm_gpu_info")) == 5  # the last query reads the tasks that must not be stopped
 
 
 def test_another_run_s_lease_leaves_the_batch_untouched():
@@ -138,7 +138,7 @@ def test_tasks_get_time_to_find_a_place(finds_room_after, outcomes):
 
 
 def test_a_run_that_removes_resources_does_not_wait_for_services():
-    """For example deprovision: a service that fits nowhere by then delays no batch."""
+    """This holds for deprovision: if a service fits nowhere any more, it does not delay the next batch."""
     manager = Manager(swarm_gpu_info=shown(pending=[{"service": "web", "count": 1}]), swarm_lease=HELD)
     assert STEPS["begin"](batch(manager, made=plan(*"ab", rooms=None)))["outcomes"] == {}
     assert len(manager.calls_of("swarm_gpu_info")) == 2
@@ -224,7 +224,7 @@ def test_a_wait_continues_after_one_lost_connection():
 
 @pytest.mark.parametrize("step", ["renew", "acquire", "begin"])
 def test_a_lease_outlasts_an_election(step):
-    """As after the reboot of a leader: the node is back, but no leader is elected yet."""
+    """For example, after the reboot of a leader the node is back, but no leader is elected yet."""
     manager = Manager(swarm_gpu_info=shown(), swarm_lease=[ELECTING, ELECTING, HELD], swarm_nodes=WRITTEN)
     answer = STEPS[step](batch(manager))
     assert (answer["answered"], answer["outcomes"], answer["lease"]) == (True, {}, HELD)
@@ -232,7 +232,7 @@ def test_a_lease_outlasts_an_election(step):
 
 @pytest.mark.parametrize(("lease", "holder"), [(HELD, {"holder": "me"}), ({}, {}), (OTHERS, {})])
 def test_writes_need_the_lease(lease, holder):
-    """A hung call whose answer nobody awaits must not write while another run has the lease."""
+    """A call may hang, and the run may no longer wait for it. Such a call must not write while another run has the lease."""
     manager = Manager(swarm_nodes=WRITTEN)
     made = plan(*"ab")
     for step in made["steps"].values():
@@ -392,7 +392,7 @@ def test_an_unreadable_ledger_does_not_replace_the_last_one():
     manager = Manager(swarm_gpu_info=[shown(member("n-a", bound="a", shown=()), finished_jobs=[JOB]), DEAD], swarm_nodes=WRITTEN)
     answer = STEPS["restore"](batch(manager))
     assert "nodes" in answer["ledger"]
-    assert [update["id"] for (args,) in [manager.calls_of("swarm_nodes")] for update in args["nodes"]] == ["n-b"]  # a would run its job again
+    assert [update["id"] for (args,) in [manager.calls_of("swarm_nodes")] for update in args["nodes"]] == ["n-b"]  # on a, the job would run again
 
 
 def test_without_a_manager_nothing_is_written():
@@ -413,7 +413,7 @@ def test_without_a_manager_nothing_is_written():
         ({"to_change": [], "left_lease": "dead run"}, ["swarm_lease", "swarm_lease"]),
         ({"to_change": []}, []),
         ({"to_pause": {"a": "fault reason=mismatch"}}, ["swarm_lease", "swarm_nodes", "swarm_gpu_info"]),
-        # If there is nothing else to do, no later step would release it.
+        # If there is nothing else to do, no later step would release the lease.
         ({"to_pause": {"a": "fault reason=mismatch"}, "to_change": []}, ["swarm_lease", "swarm_nodes", "swarm_gpu_info", "swarm_lease"]),
     ],
 )
@@ -428,7 +428,7 @@ STALE = "fault GPU-b8307e85-5370-58d6-87c0-be1b403b4799 reason=lost since=176400
 
 
 def test_healthy_nodes_are_recorded_before_a_place_among_the_paused_is_freed():
-    """Otherwise a manager pauses the node at once for what it still reports."""
+    """Otherwise, a manager would pause the node at once for the fault that the node still reports."""
     manager = Manager(swarm_lease=HELD, swarm_nodes=WRITTEN)
     made = plan(*"ab", cleared=["b"], only_paused=["a"])
     found = {name: {"gpu_node_assessed": assessed(f"n-{name}", health={"label": "ok", "shown": STALE})} for name in "ab"}
@@ -472,7 +472,7 @@ REFUSED = {"failed": True, "msg": "no quorum"}
     ],
 )
 def test_nodes_with_faults_are_paused_where_possible(answers, written, answered, warned):
-    """If this manager cannot, the next one tries."""
+    """If this manager cannot pause them, the next manager tries."""
     manager, said = Manager(swarm_lease=HELD, swarm_nodes=answers, swarm_gpu_info=shown()), []
     made = plan(*"ab", to_pause={"a": "fault reason=mismatch", "b": "fault reason=hang"})
     answer = STEPS["start"](batch(manager, lease={}, made=made, warn=said.append))
@@ -523,7 +523,7 @@ RELEASED = {"acquired": False, "isolation": "off", "isolation_before": "off", "c
     [
         ({**WRITTEN, "lease": RELEASED}, 0),
         ({**WRITTEN, "refused": [{"id": "n-b", "tasks": []}]}, 1),
-        (WRITTEN, 1),  # it could not be released by then
+        (WRITTEN, 1),  # the lease was not released by this call
         (DEAD, 1),
     ],
 )
@@ -541,7 +541,7 @@ def test_the_call_that_writes_the_last_labels_releases_the_lease(written, calls,
 @pytest.mark.parametrize(
     ("node", "other"),
     [
-        ({"state": "down"}, {}),  # something must be awaited after it
+        ({"state": "down"}, {}),  # after the call, the run must still wait for the node
         ({"former_availability": "active", "availability": "pause"}, {}),
         ({}, {"absent": True}),
         ({}, {"check_mode": True}),
@@ -558,7 +558,7 @@ def test_otherwise_the_lease_is_released_at_the_very_end(node, other):
 
 
 def test_a_host_whose_batch_did_not_have_the_lease_does_not_return_at_the_end():
-    """Another run may have paused it since, and released its lease by now."""
+    """Another run may have paused the host in the meantime, and may have released its lease already."""
     paused = shown(*(member(f"n-{name}", bound=name, former_availability="active", availability="pause") for name in "ab"))
     manager = Manager(swarm_gpu_info=[paused, shown()], swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
     untouched = {"state": "untouched", "reason": "another run changes this swarm"}
@@ -583,9 +583,9 @@ def test_the_end_records_how_many_hosts_have_each_outcome():
         ({}, {}, "done"),
         ({"error": "its policy names no GPU"}, {}, "failed"),
         ({"left_alone": True, "waits_for": ["a task"]}, {}, "waiting"),
-        ({}, None, "failed"),  # not in the swarm
+        ({}, None, "failed"),  # the host is not in the swarm
         ({}, {"state": "down"}, "failed"),
-        ({}, {"former_availability": "active", "availability": "pause"}, "failed"),  # could not be returned to service
+        ({}, {"former_availability": "active", "availability": "pause"}, "failed"),  # the node could not be returned to service
         ({}, {"shown": ()}, "failed"),  # the manager shows other resources than decided
         ({}, {"availability": "pause", "set_by_run": False}, "done"),  # a user decides when that ends
     ],
@@ -636,7 +636,7 @@ def test_a_check_run_only_reads_at_the_end():
 def test_the_end_of_a_deprovision_reads_what_remains():
     manager = Manager(swarm_gpu_info=[shown(), DEAD], swarm_lease={"acquired": False}, swarm_nodes=WRITTEN)
     answer = STEPS["finish"](batch(manager, absent=True))
-    assert (answer["answered"], answer["ledger"]) == (True, DEAD)  # unknown
+    assert (answer["answered"], answer["ledger"]) == (True, DEAD)  # the state is unknown
 
 
 def test_a_host_whose_labels_could_not_be_removed_is_not_done():
@@ -668,7 +668,7 @@ def acted(monkeypatch, execute, step="unlabel", of_plan=None, **task_vars):
     hosts = {"a": {"gpu_swarm_plan": made, "gpu_node_assessed": assessed("n-a"), "gpu_swarm_lease": HELD}}
     hostvars = HostVars(hosts)
     answer = action.run(None, {"gpu_swarm_plan": made, "hostvars": hostvars, "ansible_forks": 5, "inventory_hostname": "a", **task_vars})
-    assert hostvars.queried == []  # which would template the whole plan for each host
+    assert hostvars.queried == []  # a query would template the whole plan for each host
     return answer
 
 

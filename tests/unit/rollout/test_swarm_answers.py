@@ -14,7 +14,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout.swarm_ans
 
 RUNS = {"state": "active", "node_id": "m1", "control_available": True, "error": "", "managers": [], "half_joined": False}
 T4 = {"gpu.model": "T4"}
-# As an earlier run left them.
+# The labels that an earlier run wrote.
 LABELS = owned_labels.mark(owned_labels.compute({}, T4, LABEL_PREFIX, ())[0], "m1", owned_labels.SET, LABEL_PREFIX)
 LEDGER_OF_M1 = {"nodes": [{"id": "m1", "labels": LABELS}]}
 
@@ -49,7 +49,7 @@ def test_a_manager_outside_the_play_was_queried(queried):
 
 
 def test_an_earlier_answer_does_not_count_for_a_host_of_the_play():
-    """A run may have several playbooks, and variables outlive each one."""
+    """A run may have several playbooks, and variables still exist after each playbook."""
     results = {"results": [{"item": "m1", **manager()}]}
     stopped = assessed("m1", swarm=dict(RUNS, state="unknown", control_available=False))
     assert read(variables({"m1": stopped}, gpu_swarm_manager_answers=results), None).manager == ""
@@ -61,12 +61,12 @@ OTHER = {"gpu.model": "H100"}
 @pytest.mark.parametrize(
     ("answer", "absent", "unread"),
     [
-        pytest.param(manager(ledger=LEDGER_OF_M1), False, [], id="all is there"),
-        pytest.param(manager(), False, [LEDGER], id="no ledger came along"),
+        pytest.param(manager(ledger=LEDGER_OF_M1), False, [], id="a complete answer"),
+        pytest.param(manager(), False, [LEDGER], id="an answer without a ledger"),
         pytest.param(manager(OTHER, ledger=LEDGER_OF_M1), False, [EVICTIONS], id="labels change"),
-        pytest.param(manager(ledger=LEDGER_OF_M1), True, [CONTENTS], id="what the last manager takes along"),
-        pytest.param(manager(), True, [LEDGER, CONTENTS], id="all of a deprovision"),
-        pytest.param(assessed("m1", swarm=dict(RUNS, state="inactive", control_available=False)), True, [], id="there is no swarm"),
+        pytest.param(manager(ledger=LEDGER_OF_M1), True, [CONTENTS], id="contents that end with the last manager"),
+        pytest.param(manager(), True, [LEDGER, CONTENTS], id="an answer without a ledger, in deprovision"),
+        pytest.param(assessed("m1", swarm=dict(RUNS, state="inactive", control_available=False)), True, [], id="no swarm"),
     ],
 )
 def test_missing_answers_are_requested(answer, absent, unread):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whether the hosts of a batch may be changed. test_steps.py tests what the steps do with that."""
+"""Decides whether the hosts of a batch may be changed. test_steps.py tests how the steps use this decision."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_tasks_and_containers_can_be_waited_for_one_after_the_other():
 
 
 def test_a_stopping_task_is_waited_for_by_the_name_of_its_service():
-    """The manager knows a removed service only by id. The wait ends with the task, because the rest of a removed service holds nothing."""
+    """The manager knows a removed service only by its id. The wait ends with the task, because only tasks hold resources of a removed service."""
     gone = {**task("a337e469.1", "a337e469", movable=False), "removed": True}
     container = {"name": "gone.1.x", "service": "gone", "task": gone["id"]}
     host = {"a": {**variables(), "gpu_swarm_inspected": {"containers": [container, CONTAINER]}}}
@@ -86,7 +86,7 @@ UNREAD = "the node was drained, but its containers could not be read (%s). Nothi
         ({"stops": "tasks"}, {"containers": [CONTAINER]}, ""),
         ({"stops": "tasks"}, {"containers": [CONTAINER, OF_WEB, ATTACHED]}, "web.1.x, ranks still runs here. Stop it, then run this again."),
         ({"disrupt": "all"}, {"containers": [CONTAINER, OF_WEB]}, ""),
-        # Unreadable work counts as running, whatever may be stopped.
+        # If the containers cannot be read, the node counts as busy for every value of disrupt.
         ({"disrupt": "all"}, {"msg": "no route"}, UNREAD % "no route"),
         ({}, {"failed": True}, UNREAD % "no reason given"),
     ],
@@ -149,7 +149,7 @@ def test_a_run_that_removes_resources_is_not_stopped_for_lack_of_them():
         (member("n1"), False),
         (member("n1", shown=(0,)), True),
         (member("n1", state="down"), True),
-        (member("n9"), False),  # it has left the swarm
+        (member("n9"), False),  # the node has left the swarm
     ],
 )
 def test_a_canary_without_its_decided_resources_has_failed(node, has_failed):
@@ -159,7 +159,7 @@ def test_a_canary_without_its_decided_resources_has_failed(node, has_failed):
         "its turn did not come, because a failed. Fix that and run this again." if has_failed else ""
     )
     assert rollout_blocker(view(["a"], changed, book), {}, 2) == ""
-    assert rollout_blocker(view(["a"], {"a": variables("n1")}, book), {}, 1) == ""  # not changed yet
+    assert rollout_blocker(view(["a"], {"a": variables("n1")}, book), {}, 1) == ""  # the node is not changed yet
 
 
 def test_tasks_that_lose_their_room_stop_the_roll():
@@ -185,13 +185,13 @@ def managers(count, down=()):
     return ledger(*shown, member("w1"))
 
 
-# number of managers, unreachable ones -> how many others are up if the first must not be changed
+# (number of managers, unreachable managers, how many others are reachable if the first manager must not be changed)
 GATES = [
     (1, (), None),
     (2, (), None),
     (2, (2,), None),
     (3, (), None),
-    (3, (1,), None),  # the one to be changed is the unreachable one
+    (3, (1,), None),  # the manager to change is itself unreachable
     (3, (2,), 1),
     (3, (2, 3), 0),
     (4, (), None),
@@ -218,7 +218,7 @@ def test_after_a_failed_manager_no_other_is_changed():
     for name in ("a", "c"):
         reason = manager_blocker(name, view(hosts, hosts, managers(3)))
         assert reason == "left alone, because the change of the manager b failed. Fix that and run this again."
-    # Its own outcome is known, and a manager that this run does not change is no reason.
+    # The failed manager itself gets no further reason. A manager that this run does not change is no reason either.
     assert manager_blocker("b", view(hosts, hosts, managers(3))) == ""
     assert manager_blocker("a", view(["a", "c"], hosts, managers(3))) == ""
 

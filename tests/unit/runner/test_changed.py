@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`make check`: which unit tests a change concerns. One too many costs a second, and one too few fails only later in `make test`."""
+"""`make check` selects the unit tests that a change concerns. An extra test costs a second. A missing test fails only later, in `make test`."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ def test_molecule_without_a_report_counts_nothing():
     [
         (0, Count(3, 0), Count(3, 0)),
         (1, Count(3, 1), Count(3, 1)),
-        (1, Count(3, 0), Count(3, 1)),  # passed, then crashed
-        (0, Count(0, 0), Count(0, 1)),  # ran no test
+        (1, Count(3, 0), Count(3, 1)),  # the tests passed, and then the process crashed
+        (0, Count(0, 0), Count(0, 1)),  # the process ran no test
     ],
 )
 def test_stages_pass_or_fail(status, found, expected):
@@ -109,7 +109,7 @@ def test_a_successful_setup_is_no_test():
 
 @pytest.mark.parametrize("rare", [False, True])
 def test_each_end_to_end_test_runs_exactly_once(rare):
-    """The stage with the remaining tests skips those in a list. pytest would fail for a name that is no file."""
+    """The stage with the remaining tests skips the tests of the other stages. pytest would fail for a name that is not a file."""
     taken = [stage for stage in stages.stages(rare=rare) if stage.name.startswith("e2e") and stage.name not in ON_THE_NEWEST_DOCKER]
     words = [word for stage in taken for word in stage.command]
     named = [word for word in words if word.startswith(f"{stages.E2E}/")]
@@ -125,8 +125,8 @@ ON_THE_NEWEST_DOCKER = ("e2e-newest", "molecule-policies-newest", "molecule-heal
 def test_make_test_skips_only_rare_tests_and_make_test_all_skips_none():
     """Only end-to-end and unit tests contain rare ones.
 
-    Rare scenarios have separate stages, and so have the newest Docker and other releases of ansible-core and Python. All other stages
-    are the same. Only `e2e` is cut in two if it contains rare tests.
+    Rare scenarios, the newest Docker, and other releases of ansible-core and Python have separate stages. All other stages
+    are the same for both commands. Only `e2e` is cut in two if it contains rare tests.
     """
     often, every = ({stage.name: stage.command for stage in stages.stages(rare=rare)} for rare in (False, True))
     ends = {f"{kind}-{end}" for kind in ("unit", "sanity") for end in ("oldest", "newest", "python38")}
@@ -154,7 +154,7 @@ def test_stages_with_rare_tests_have_twice_the_time():
 
 
 def test_the_newest_docker_replaces_another_one_in_the_same_fleet():
-    """The same files run on other nodes, but not while the stage with a fleet of the same name runs."""
+    """The same files run on other nodes. They do not run at the same time as the stage with a fleet of the same name."""
     every = {stage.name: stage for stage in stages.stages(rare=True)}
     newest = [every[name] for name in ON_THE_NEWEST_DOCKER]
     assert [stage.env[images.REPLACE] for stage in newest] == ["debian13=debian-testing"] * 3
@@ -203,7 +203,7 @@ FINISH, ASSESS = "playbooks/tasks/finish.yml", "roles/gpu_node/tasks/assess.yml"
     ("files", "linted"),
     [
         ({FINISH, ASSESS, "roles/gpu_node/README.md"}, [[FINISH, ASSESS]]),
-        ({FINISH, "roles/gpu_node/tasks/gone.yml"}, [[]]),  # the files that include it fail
+        ({FINISH, "roles/gpu_node/tasks/gone.yml"}, [[]]),  # the files that include this file fail
         ({"plugins/modules/swarm_nodes.py"}, []),
     ],
 )

@@ -17,18 +17,18 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 ANSIBLE = os.environ.get("ANSIBLE_PLAYBOOK") or str(Path(sys.executable).parent / "ansible-playbook")
-# A module that starts there leaves a mark.
+# Each module that starts with this Python creates the file .called.
 PYTHON = '#!/bin/sh\ntouch "$0.called"\nexit 1\n'
 
 
 class Run(NamedTuple):
     rc: int
-    failures: list[str]  # from all hosts and tasks
+    failures: list[str]  # the messages of all failed tasks on all hosts
     contacted: bool
 
 
 def run_playbook(folder: Path, playbook: str, extra: str, variables: dict[str, dict[str, Any]]) -> Run:
-    """Run a playbook on a manager and three nodes. ``variables`` are by host."""
+    """Run a playbook on a manager and three nodes. ``variables`` maps a host to its variables."""
     home = folder / "collections" / "ansible_collections" / "fleet"
     home.mkdir(parents=True)
     (home / "gpu_swarm").symlink_to(ROOT)
@@ -55,7 +55,7 @@ def run_playbook(folder: Path, playbook: str, extra: str, variables: dict[str, d
     return Run(done.returncode, [answer["msg"] for answer in answers if answer.get("failed")], Path(f"{python}.called").exists())
 
 
-# By playbook: wrong arguments of the command line, and the first words about them and about variables of hosts in the one message.
+# playbook -> (a command line with wrong arguments, texts that the message must contain about these arguments and about variables of hosts)
 MISSPELT = "is not a variable of this playbook. Did you mean"
 HOSTS = {
     "g1": {"gpu_node_isolation": "strict", "maintain_timeout": "soon"},
@@ -93,7 +93,7 @@ def test_one_message_has_all_errors_before_a_host_is_contacted(case: str, tmp_pa
 
 
 def test_valid_settings_are_followed_by_a_contact(tmp_path: Path) -> None:
-    """Otherwise the test above could not fail. Variables of the user and of AWX are no errors."""
+    """This shows that the test above would notice a contact. Variables of the user and of AWX are not errors."""
     run = run_playbook(tmp_path, "status", "service=x stage=prod region=eu awx_job_id=7 tower_job=8 ansible_wait=9", {})
     assert run.contacted
     assert not any("variable of this playbook" in text for text in run.failures)

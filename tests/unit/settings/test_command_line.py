@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which variables of a command line count as misspelt short names, and which belong to the user."""
+"""Decides which variables of a command line are misspelt short names, and which variables belong to the user."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ SHORT = {
     "failed": "prune_jobs_failed", "bundle": "bundle_directory", "machines": "bundle_machines", "python": "bundle_python",
 }  # fmt: skip
 MISSPELT = {
-    "a letter more": {"jobb": "job", "jobs": "job", "services": "service"},
-    "a letter less": {"stat": "state", "servce": "service", "label": "labels", "ser_vice": "service"},
+    "an additional letter": {"jobb": "job", "jobs": "job", "services": "service"},
+    "a missing letter": {"stat": "state", "servce": "service", "label": "labels", "ser_vice": "service"},
     "another letter": {"servise": "service", "stste": "state", "wain": "wait", "pyton3": None, "kompose": "compose"},
-    "two letters changed places": {"wiat": "wait", "owner_lable": "owner_label", "sevrice": "service"},
-    "written otherwise": {"older-than": "older_than", "Job": "job", "keepLast": "keep_last", "logdirectory": "log_directory"},
+    "two swapped letters": {"wiat": "wait", "owner_lable": "owner_label", "sevrice": "service"},
+    "another spelling": {"older-than": "older_than", "Job": "job", "keepLast": "keep_last", "logdirectory": "log_directory"},
     "the end of a setting": {"stack_name": "stack", "stack_compose": "compose", "job_file": "job", "job_again": "again", "plan_file": "plan"},
 }
 OWN = [
@@ -98,4 +98,4 @@ def test_each_value_of_a_short_name_is_checked_with_the_rest():
     line = CommandLine({"what": "fre", "output": "{{ form }}", "wait": "perhaps"}, {"what": "status_what", "output": "status_output"})
     text = as_message(check(task_vars, ["g1"], lambda _value: "xml", [], line))
     assert [part for part in ("what is 'fre',", "output is 'xml',", "provision_wait is 'soon',") if part not in text] == []
-    assert "perhaps" not in text  # this playbook has no wait
+    assert "perhaps" not in text  # this playbook has no setting wait

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Everything on the pages exists: playbooks on a command line, their short settings, settings, keys of policies and job files."""
+"""All names on the pages exist: playbooks on a command line, their short settings, settings, and keys of policies and job files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = {str(path.relative_to(CHECKOUT)): path.read_text(encoding="utf-8") for p
 PLAYBOOKS = {path.stem for path in CHECKOUT.glob("playbooks/*.yml")}
 COMMAND = re.compile(r"fleet\.gpu_swarm\.(?P<playbook>\w+)(?P<rest>(?:[ ]+(?!fleet\.)[^\s`;|\[#]+)*)")
 EXTRA = re.compile(r"(?:-e|--extra-vars)[ ]+'?(\w+)=")
-# Of Ansible, and of the tasks of an example.
+# Variables of Ansible, and of the tasks of an example.
 OTHERS = {"ansible_pipelining", "old_card"}
 
 
@@ -34,7 +34,7 @@ def short_of(playbook: str) -> dict[str, str]:
     """Return the settings behind the short names of a playbook."""
     places = [CHECKOUT / "playbooks" / f"{playbook}.yml", CHECKOUT / "playbooks/tasks" / f"{playbook}.yml"]
     found = [short for place in places if place.exists() for short in _short(yaml.safe_load(place.read_text(encoding="utf-8")))]
-    more = {"plan": "status_plan"} if playbook == "status" else {}  # it selects the plays, before settings are checked
+    more = {"plan": "status_plan"} if playbook == "status" else {}  # this variable selects the plays before settings are checked
     return {key: setting for short in found for key, setting in short.items()} | more
 
 
@@ -46,7 +46,7 @@ def _short(node: Any) -> Iterator[dict[str, str]]:
 
 
 def unknown_words(text: str) -> list[str]:
-    """Return the words of commands in a text that no playbook knows."""
+    """Return the words in the commands of a text that no playbook knows."""
     found = []
     for line in re.sub(r"\\\n[ #]*", " ", text).splitlines():
         for command in COMMAND.finditer(line):
@@ -75,14 +75,14 @@ def test_a_short_name_has_its_setting() -> None:
 
 @pytest.mark.parametrize("page", sorted({*TEXTS} - {"docs/ARCHITECTURE.md"}))  # this page is about names in the code
 def test_names_on_a_page_that_look_like_settings_are_settings(page: str) -> None:
-    """Except names of files and roles, and common prefixes of several settings, such as gpu_node_label_*."""
+    """Names of files and roles are exceptions, and so are common prefixes of several settings, for example gpu_node_label_*."""
     named = re.findall(rf"(?<![\w./-])(?:{'|'.join(PREFIXES)})[a-z_]*[a-z](?![\w./*-])", TEXTS[page])
     assert set(named) - set(DECLARED) - set(FACTS) == set()
 
 
 @pytest.mark.parametrize(("page", "playbook"), [("docs/run/compose.md", "deploy"), ("docs/run/jobs.md", "job")])
 def test_a_table_of_a_command_line_is_complete(page: str, playbook: str) -> None:
-    """The first table of the page."""
+    """This checks the first table of the page."""
     table = TEXTS[page].partition("| `-e` | |\n|---|---|\n")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| `(\w+)=", table, re.MULTILINE)
     assert len(rows) > 5

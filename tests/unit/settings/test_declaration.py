@@ -41,7 +41,7 @@ RIGHT = [
     ("gpu_node_label_memory", [[16, "24"], "16,24"]),
     ("gpu_node_label_prefix", ["gpu.", "", "acme.gpu-", "x"]),
     ("gpu_node_restart", ["never"]),
-    ("gpu_swarm_isolation", ["audit", "off", False, "", None]),  # False is YAML's reading of "off"
+    ("gpu_swarm_isolation", ["audit", "off", False, "", None]),  # YAML reads "off" as False
     ("gpu_node_isolation", ["exclusive", False]),
     ("gpu_node_expect", ["", 7, None, "7"]),
     ("nvidia_container_toolkit_hold", [True, "", None]),
@@ -59,7 +59,7 @@ WRONG = [
     ("provision_wait", True, "provision_wait is true, but"),
     ("provision_wait", [300], "provision_wait is [300], but"),
     ("provision_wait", "5m", "provision_wait is '5m', but"),
-    ("provision_wait", "{{ 5 }}", "provision_wait is '{{ 5 }}', but"),  # marked as unsafe: left over after templating
+    ("provision_wait", "{{ 5 }}", "provision_wait is '{{ 5 }}', but"),  # a template that is marked as unsafe is left over after templating
     ("provision_drain_timeout", "x", "provision_drain_timeout is 'x', but"),
     ("provision_batch", "abc", "provision_batch is 'abc', but must be a number, a share such as 25%, or a list of these. Correct it, or"),
     ("provision_batch", 0, "provision_batch is 0, but"),
@@ -74,7 +74,7 @@ WRONG = [
     ("provision_max_failed", 0, "must be a whole number of hosts, 1 or more"),
     ("provision_lease", "", "provision_lease is empty, but must be a whole number of seconds, 1 or more. "),
     ("provision_disrupt", "some", "provision_disrupt is 'some', but must be never, services or all. "),
-    ("provision_disrupt", False, "provision_disrupt is false, but must be never"),  # YAML's reading of "off"
+    ("provision_disrupt", False, "provision_disrupt is false, but must be never"),  # YAML reads "off" as False
     ("provision_take_lease", "perhaps", "must be true or false"),
     ("deprovision_leave", "", "deprovision_leave is empty, but must be true or false"),
     ("maintain_tasks", ["a.yml"], "must be a path"),
@@ -241,18 +241,18 @@ def test_the_level_of_the_swarm_also_counts_for_hosts_outside_the_run():
     assert [text.partition(" Set it")[0] for text in found.run] == [only]
 
 
-# The groups of an inventory, and the misspelt groups with a suggestion.
+# case -> (the groups of an inventory, the misspelt groups with a suggestion)
 MISSPELT = {
-    "right": ({"swarm_managers": ["m1"], "gpu_nodes": ["g1"], "swarm_workers": ["w1"]}, []),
-    "of the user's own": ({"gpu_nodes": ["g1"], "gpu": ["g2"], "gpu_node_pool": ["g2"], "workers": ["w1"], "swarm": ["w1"]}, []),
-    "a letter is missing": ({"swarm_managers": ["m1"], "gpu_node": ["g1"]}, [("gpu_node", "gpu_nodes")]),
-    "beside the right one": ({"gpu_nodes": ["g1"], "gpu_node": ["g1", "g2"]}, [("gpu_node", "gpu_nodes")]),
-    "an underscore is missing": ({"gpunodes": ["g1"]}, [("gpunodes", "gpu_nodes")]),
-    "a letter too many": ({"swarm_workerss": ["w1"]}, [("swarm_workerss", "swarm_workers")]),
+    "the correct name": ({"swarm_managers": ["m1"], "gpu_nodes": ["g1"], "swarm_workers": ["w1"]}, []),
+    "a group of the user": ({"gpu_nodes": ["g1"], "gpu": ["g2"], "gpu_node_pool": ["g2"], "workers": ["w1"], "swarm": ["w1"]}, []),
+    "a missing letter": ({"swarm_managers": ["m1"], "gpu_node": ["g1"]}, [("gpu_node", "gpu_nodes")]),
+    "beside the correct group": ({"gpu_nodes": ["g1"], "gpu_node": ["g1", "g2"]}, [("gpu_node", "gpu_nodes")]),
+    "a missing underscore": ({"gpunodes": ["g1"]}, [("gpunodes", "gpu_nodes")]),
+    "an additional letter": ({"swarm_workerss": ["w1"]}, [("swarm_workerss", "swarm_workers")]),
     "another letter": ({"swarn_managers": ["m1"]}, [("swarn_managers", "swarm_managers")]),
     "hyphens": ({"swarm-manager": ["m1"], "gpu-nodes": ["g1"]}, [("gpu-nodes", "gpu_nodes"), ("swarm-manager", "swarm_managers")]),
     "upper case": ({"GPU_Nodes": ["g1"]}, [("GPU_Nodes", "gpu_nodes")]),
-    "parts of the right one": ({"gpu_nodes": ["g1", "g2"], "gpu_nodes1": ["g1"], "gpu_nodes2": ["g2"]}, []),
+    "parts of the correct name": ({"gpu_nodes": ["g1", "g2"], "gpu_nodes1": ["g1"], "gpu_nodes2": ["g2"]}, []),
     "without a host": ({"gpu_nodes": ["g1"], "gpu_node": []}, []),
     "nodes with other processors": ({"gpu_nodes": ["g1"], "cpu_nodes": ["w1"], "npu_nodes": ["w2"]}, []),
 }  # fmt: skip
@@ -398,7 +398,7 @@ def test_each_host_is_read_once():
 
 
 class Encrypted:
-    """Like a value of Ansible Vault: its text is its content."""
+    """Simulates a value of Ansible Vault. Its text is the decrypted content."""
 
     def __init__(self, text):
         self.text = text

@@ -33,7 +33,7 @@ def test_a_value_outside_of_the_choices_is_named_with_its_variable():
     ("answer", "options"),
     [
         (FAILED, {"state": "gathered", "advertise": [{"as": "gpu"}], "expect": "0", "docker_socket": "/x", "library_path": "/y"}),
-        (FAILED, {"state": "gone"}),  # it failed for another reason
+        (FAILED, {"state": "gone"}),  # the module failed for another reason
         ({"changed": False}, {"expect": "many"}),
     ],
 )

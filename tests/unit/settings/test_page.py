@@ -22,7 +22,7 @@ OF_ALL = {setting.name for setting in PLAYBOOKS if setting.name.startswith("prov
 OF = {
     "provision.yml": OF_ALL | {"gpu_swarm_isolation", "gpu_swarm_dedicated"},
     "maintain.yml": OF_ALL | {name for name in DECLARED if name.startswith("maintain_")},
-    # A host that leaves takes its GPUs along: no policy changes.
+    # provision_allow_pending is missing, because the GPUs leave with their host and no policy changes.
     "deprovision.yml": (OF_ALL - {"provision_allow_pending", "provision_note_run"}) | {name for name in DECLARED if name.startswith("deprovision_")},
     "status.yml": {name for name in DECLARED if name.startswith("status_")},
     "job.yml": {name for name in DECLARED if name.startswith("gpu_job_")},

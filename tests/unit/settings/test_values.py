@@ -117,7 +117,7 @@ def test_settings_of_the_whole_run_are_read():
 # --- the playbooks ------------------------------------------------------------------------------------------------------
 
 YAML = sorted(CHECKOUT.glob("playbooks/**/*.yml"))
-# Needed before there is a plan: the files of the user, and the external managers.
+# These settings are needed before a plan exists: the files of the user, and the external managers.
 BEFORE_THE_PLAN = {"maintain_tasks", "status_plan", "swarm_manager_docker_host", "swarm_manager_docker_tls"}
 
 
@@ -143,4 +143,4 @@ def test_no_task_contains_a_default_of_a_setting(path):
 def test_tasks_use_every_setting_that_the_plan_passes_on():
     text = "".join(map(code, YAML))
     assert set(re.findall(r"steps\[inventory_hostname\]\.settings\.(\w+)", text)) == set(FOR_TASKS)
-    assert set(re.findall(r"gpu_swarm_plan\.settings\.(\w+)", text)) <= set(FOR_RUN)  # the plan itself uses the others
+    assert set(re.findall(r"gpu_swarm_plan\.settings\.(\w+)", text)) <= set(FOR_RUN)  # the plan itself uses the other settings

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Links of the built site that lead nowhere are found."""
+"""The check of the built site finds broken links."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The navigation of the site has a line for each page, and no line for others."""
+"""The navigation of the site has a line for each page, and no line without a page."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The pages of the site: where they are, and where their links lead."""
+"""The pages of the site, their paths, and the targets of their links."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The reference pages of plugins: which of them users see, their index, and the labels of Ansible's documentation."""
+"""The reference pages of plugins: the pages that users see, the index of the pages, and the labels of Ansible's documentation."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""All errors of a Compose file are reported at once, each once, in the order of the file.
+"""All errors of a Compose file are reported at once, in the order of the file. Each error is reported once.
 
 An error that only follows from another one is not reported.
 """
@@ -118,7 +118,7 @@ ALONE = [case for case in CASES if not case.whole]
 
 @pytest.mark.parametrize("number", range(len(ALONE)))
 def test_errors_of_two_services_are_both_reported(number: int) -> None:
-    """In the order of the file, with the same text as alone."""
+    """The errors have the order of the file. Each error has the same text as if it were the only error."""
     texts = [case.text if "image:" in case.text else f"image: lab/task, {case.text}" for case in (ALONE[number], ALONE[(number + 7) % len(ALONE)])]
     alone = [errors(f"services: {{{name}: {{{text}}}}}{SECTIONS}") for name, text in zip("ab", texts, strict=True)]
     both = errors(f"services: {{a: {{{texts[0]}}}, b: {{{texts[1]}}}}}{SECTIONS}")
@@ -127,33 +127,33 @@ def test_errors_of_two_services_are_both_reported(number: int) -> None:
 
 
 ONE_ERROR = {
-    "a section that is no mapping declares what nobody knows": ("services: {a: {image: i, networks: [n]}}\nnetworks: [n]", "networks is a list"),
-    "a wrong network is declared": ("services: {a: {image: i, networks: [n]}}\nnetworks: {n: {internal: x}}", "networks.n.internal is 'x'"),
-    "a wrong volume is declared": ("services: {a: {image: i, volumes: ['vo:/v']}}\nvolumes: {vo: {drive: x}}", "volumes.vo.drive is not known"),
-    "a wrong secret is declared": ("services: {a: {image: i, secrets: [s]}}\nsecrets: {s: {}}", "secrets.s has no content"),
-    "a wrong service has its name": ("services: {a: {image: i, runtime: x}}", "services.a.runtime is not supported"),
-    "a wrong image is written": ("services: {a: {image: [i]}}", "services.a.image is a list"),
-    "an image that requires a variable is written": ("services: {a: {image: '${I:?}'}}", "services.a.image: the variable I is required"),
-    "images of x-gpu that are wrong are written": ("services: {a: {x-gpu: {images: x}}}", "services.a.x-gpu.images must be a list"),
+    "a section that is not a mapping, so its names are unknown": ("services: {a: {image: i, networks: [n]}}\nnetworks: [n]", "networks is a list"),
+    "a declared but invalid network": ("services: {a: {image: i, networks: [n]}}\nnetworks: {n: {internal: x}}", "networks.n.internal is 'x'"),
+    "a declared but invalid volume": ("services: {a: {image: i, volumes: ['vo:/v']}}\nvolumes: {vo: {drive: x}}", "volumes.vo.drive is not known"),
+    "a declared but invalid secret": ("services: {a: {image: i, secrets: [s]}}\nsecrets: {s: {}}", "secrets.s has no content"),
+    "an invalid service that exists": ("services: {a: {image: i, runtime: x}}", "services.a.runtime is not supported"),
+    "an invalid image that is not missing": ("services: {a: {image: [i]}}", "services.a.image is a list"),
+    "an image that requires a variable": ("services: {a: {image: '${I:?}'}}", "services.a.image: the variable I is required"),
+    "invalid images of x-gpu that are not missing": ("services: {a: {x-gpu: {images: x}}}", "services.a.x-gpu.images must be a list"),
     "no services but a misspelt key": ("service: {a: {image: i}}", "service is not known"),
     "a service that is text": ("services: {a: image}", "services.a is text"),
-    "a device of CDI is written anew": (
+    "a CDI device that must be rewritten": (
         "services: {a: {image: i, gpus: [{driver: cdi, device_ids: ['nvidia.com/gpu=0'], count: x}]}}",
         "services.a.gpus[0]: its driver is cdi",
     ),
-    "a volume by which GPUs are requested goes": (
+    "a volume that requests GPUs": (
         "services: {a: {image: i, volumes: ['lost:/var/run/nvidia-container-devices/all']}}",
         "services.a.volumes[0] requests GPUs by",
     ),
-    "a required variable has no value that could be wrong": (
+    "a required variable without a value": (
         "services: {a: {image: i, volumes: ['${D:?}:/d']}}",
         "services.a.volumes: the variable D is required",
     ),
-    "a limit that is wrong is no second value": (
+    "an invalid limit beside a valid limit": (
         "services: {a: {image: i, mem_limit: x, deploy: {resources: {limits: {memory: 1g}}}}}",
         "services.a.mem_limit is 'x'",
     ),
-    "the entries behind a wrong one keep their numbers": (
+    "entries after an invalid entry keep their numbers": (
         "services: {a: {image: i, volumes: ['./x:/x', '/y:/y'], ports: ['127.0.0.1:1:1', '2:2'], secrets: [s]}}\nsecrets: {s: {content: x}}",
         "services.a.volumes[0]",
     ),
@@ -182,7 +182,7 @@ SECRETS = ["*{}", "!{} x", "!!int {}", "!!float {}", "!!bool {}", "!!timestamp {
 
 @pytest.mark.parametrize("value", SECRETS)
 def test_a_value_that_yaml_misreads_is_not_shown(value: str) -> None:
-    """For example a password that begins with a special character of YAML."""
+    """For example, a password may begin with a special character of YAML."""
     found = errors("services:\n  a:\n    image: i\n    environment:\n      PASSWORD: " + value.format("s3cretvalue") + "\n")
     assert "s3cretvalue" not in str(found)
     assert len(found) == 1
@@ -255,7 +255,7 @@ def test_errors_are_in_the_order_of_the_file(keys: tuple[str, ...]) -> None:
 
 
 def test_two_errors_anywhere_are_reported_like_each_alone() -> None:
-    """Uses a file with all keys: a wrong value in one place causes no error elsewhere, and nothing missing is read."""
+    """The file has all keys. A wrong value in one place causes no error in another place, and no missing value is read."""
     chance, number = random.Random(7), 0
     for _attempt in range(60):
         picks = [(chance.choice(PLACES), chance.choice(JUNK)) for _fault in range(2)]
@@ -270,7 +270,7 @@ def test_two_errors_anywhere_are_reported_like_each_alone() -> None:
 def refused(picks: list[tuple[tuple[Any, ...], Any]]) -> list[str]:
     document = yaml.safe_load(WHOLE)
     for path, junk in picks:
-        with contextlib.suppress(KeyError, IndexError, TypeError):  # one place is inside the other
+        with contextlib.suppress(KeyError, IndexError, TypeError):  # one place is inside the other place
             above = document
             for key in path[:-1]:
                 above = above[key]

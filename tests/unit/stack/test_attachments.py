@@ -77,10 +77,10 @@ def test_each_gpu_node_gets_a_task_without_gpus() -> None:
         # The service needs no further constraint if others already exclude the node.
         ({"deploy": {"placement": {"constraints": ["node.id!=m1"]}}}, {}, ["node.id!=m1", "node.id!=n3"]),
         ({"deploy": {"placement": {"constraints": ["node.hostname==host-n1"]}}}, {"room": ["n1"]}, ["node.hostname==host-n1"]),
-        # If it has no room there, nothing is evicted for it.
+        # If the attaching service has no room on a node, no task is evicted to make room.
         ({}, {"nodes": [node("n1"), node("n2", tasks=["other.1"])], "room": ["n1"]}, ["node.id!=m1", "node.id!=n2"]),
         ({}, {"nodes": [node("n1"), node("n2", tasks=["s_a.1", "other.1"])], "room": ["n1", "n2"]}, ["node.id!=m1"]),
-        # Other leaders do so only for counted kinds.
+        # Other leaders stop tasks only for counted kinds.
         ({}, {"nodes": [node("n1", named=False)]}, None),
         ({}, {"nodes": [node("n1", named=False)], "leader": "24.0.5"}, ["node.id!=m1"]),
         ({}, {"leader": "24.0.5"}, None),
@@ -99,7 +99,7 @@ def test_attaching_evicts_no_task() -> None:
 
 
 def test_a_deployed_attachment_stays() -> None:
-    """New tasks of others change nothing, because the network is already there."""
+    """New tasks of other services change nothing, because the network is already attached."""
     former = load_compose(to_yaml(add_attaching_services(document(), swarm())[0]), "stack.yml")
     later = swarm(former=former, nodes=[node("n1", 4, tasks=["other.1"]), node("n2"), node("n3", 0)])
     assert constraints(add_attaching_services(document(), later)) == ["node.id!=m1", "node.id!=n3"]
@@ -109,7 +109,7 @@ def test_a_deployed_attachment_stays() -> None:
 
 
 def test_another_image_keeps_the_networks() -> None:
-    """While tasks of a service are replaced, those that hold its networks keep running."""
+    """While the tasks of a service are replaced, the tasks that attach its networks keep running."""
     former = load_compose(to_yaml(add_attaching_services(document(), swarm())[0]), "stack.yml")
     made, _said = add_attaching_services(document(image="other"), swarm(former=former))
     assert made["services"]["a-gpu-swarm-network"] == former["services"]["a-gpu-swarm-network"]

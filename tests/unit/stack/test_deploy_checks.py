@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table lists what Docker refuses only during a deployment. Each row is refused beforehand, with the service and the key."""
+"""The table lists errors that Docker reports only during a deployment. The checks report each error before it, with the service and the key."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Problems that are reported before a deployment: names in use, registries that refuse, and images that a node's toolkit would not start."""
+"""Problems that are reported before a deployment: used names, refusing registries, and images that the toolkit of a node would not start."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_registry_of_an_image_is_found(image: str, registry: str) -> None:
 def test_registries_and_networks_are_queried() -> None:
     found = deploy_preconditions.query_options(document(), "s", deploy_preconditions.Access({}, False), True)
     assert (found["query"], found["networks"]) == ({PRIVATE: "registry.example:5000"}, ["s_default", "s_own", "x"])
-    assert json.loads(base64.b64decode(found["logins"])) == {}  # the manager's own logins are not passed to the nodes, and do not count
+    assert json.loads(base64.b64decode(found["logins"])) == {}  # the manager's logins do not count, because they are not passed to the nodes
     assert "logins" not in deploy_preconditions.query_options(document(), "s", deploy_preconditions.Access({}, True), True)
     assert "query" not in deploy_preconditions.query_options(document(), "s", deploy_preconditions.Access(LOGINS, False), False)
     access = deploy_preconditions.Access({"docker.io": LOGINS["registry.example:5000"]}, False)
@@ -122,7 +122,7 @@ def test_existing_networks_are_reported() -> None:
 
 
 def test_missing_external_configs_networks_and_secrets_are_reported() -> None:
-    """Docker looks for configs and secrets after it has made the networks. It does not look for networks that each machine has."""
+    """Docker looks for configs and secrets after it has created the networks. It does not look for networks that exist on each machine."""
     text = """
       services:
         a: {image: i, configs: [c, own], secrets: [{source: s}, named, older], networks: [n, own, host]}
@@ -165,24 +165,24 @@ def answered(enforces: Any, images: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("hostvars", "on_manager", "found"),
     [
-        # With the role alone, manager and inventory decide.
+        # The node gave no answer. The variables on the manager and the toolkit's version in the inventory decide.
         ({}, True, "it is not known whether the toolkit there checks that"),
         ({"nvidia_container_toolkit_version": ""}, True, "it is not known"),
         ({"nvidia_container_toolkit_version": "latest"}, True, "it is not known"),
         ({"nvidia_container_toolkit_version": "1.17.8"}, True, "in legacy mode, refuses such tasks"),
         ({"nvidia_container_toolkit_version": "1.19.0"}, True, "the toolkit there does not check that"),
         ({}, False, ""),
-        # The node's own answer overrides both.
+        # The answer of the node overrides the manager and the inventory.
         (answered(True, {PRIVATE: NEEDS}), False, "in legacy mode, refuses such tasks"),
         ({**answered(True, {PRIVATE: NEEDS}), "nvidia_container_toolkit_version": "1.20.0"}, False, "in legacy mode, refuses such tasks"),
         (answered(False, {PRIVATE: NEEDS}), False, "the toolkit there does not check that"),
         (answered(None, {PRIVATE: NEEDS}), False, "it is not known"),
         ({**answered(None, {PRIVATE: NEEDS}), "nvidia_container_toolkit_version": "1.17.8"}, False, "in legacy mode, refuses such tasks"),
         (answered(True, {PRIVATE: {}}), True, ""),
-        # It will pull an image that it lacks.
+        # The node lacks the image and will pull it, so the manager's answer about the image counts.
         (answered(True, {}), True, "in legacy mode, refuses such tasks"),
         (answered(True, {}), False, ""),
-        # Invalid answers.
+        # The answer of the node is invalid.
         ({image_answers.ANSWER: {"failed": True, "msg": "no dockerd"}}, True, "it is not known"),
         ({image_answers.ANSWER: "nonsense"}, True, "it is not known"),
         (answered("yes", [PRIVATE]), True, "it is not known"),
@@ -215,7 +215,7 @@ def test_nodes_are_queried_about_these_images(tmp_path: Path) -> None:
     path.write_text(COMPOSE.replace("services:", "services:\n  d: {image: x, x-gpu: {images: [{image: y, cuda: '12.2'}]}, gpus: [{count: 1}]}"))
     images = FilterModule().filters()["images_with_gpus"]
     assert images(str(path)) == [PRIVATE, "y"]
-    path.write_text("services: {a: {gpus: all}}")  # the deployment reports what is wrong
+    path.write_text("services: {a: {gpus: all}}")  # the deployment itself reports the problem
     assert images(str(path)) == images(str(tmp_path / "missing.yml")) == []
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Before a deployment: does each service of a stack fit beside the others? After it: does it run?"""
+"""Decides before a deployment whether each service of a stack fits beside the others, and after the deployment whether each service runs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def answer(text: str, nodes: Any = None, tasks: Any = (), services: Any = (), wa
 
 
 def fitting(text: str, marked: bool = False, **options: Any) -> list[str]:
-    """``marked``: the file differs from the deployed services."""
+    """Return the lines about the placement. ``marked`` means that the file differs from the deployed services."""
     wanted = replaced.mark_replaced(specs("services: {" + text + "}"), "s", {}, None, ["s_a"] if marked else [])
     return deploy_verdict.placement_lines(answer(text, wanted=wanted, **options), wanted)
 
@@ -86,7 +86,7 @@ def test_a_service_that_could_run_later_is_deployed_only_on_request() -> None:
 
 def own(name: str = "s_a", **more: Any) -> dict[str, Any]:
     made = service("own", name, reserves={"NVIDIA-GPU": 2})
-    made["Spec"]["TaskTemplate"]["ContainerSpec"] = task("t", "n1")["Spec"]["ContainerSpec"]  # the form of a manager's answer
+    made["Spec"]["TaskTemplate"]["ContainerSpec"] = task("t", "n1")["Spec"]["ContainerSpec"]  # the answer has the form of a manager's answer
     made["Spec"]["Labels"] = {on_swarm.NAMESPACE: "s"}
     made.update(more)
     return made
@@ -98,7 +98,7 @@ def test_a_deployed_stack_can_reuse_its_own_gpus() -> None:
 
 
 def test_an_unchanged_service_makes_no_room_for_another() -> None:
-    """Swarm does not move a task whose service needs the same as before."""
+    """If the needs of a service are unchanged, swarm does not move its tasks."""
     mine = [task("t1", "n1", given=named(A), service="own", reserves={"NVIDIA-GPU": 1})]
     there = own()
     there["Spec"]["TaskTemplate"]["Resources"] = service("own", reserves={"NVIDIA-GPU": 1})["Spec"]["TaskTemplate"]["Resources"]
@@ -108,19 +108,19 @@ def test_an_unchanged_service_makes_no_room_for_another() -> None:
     assert refused(gpus("a", 1, "replicas: 3"), **options) is None
     assert "there is room for 2 of 3 tasks" in refused(gpus("a", 1, "replicas: 4"), **options)
     assert fitting(gpus("a", 1), **options) == ["s_a: its tasks stay where they are"]
-    # If there are fewer tasks than before, any of them may end.
+    # If the new service has fewer tasks than before, swarm may end any of the tasks.
     there["Spec"]["Mode"] = {"Replicated": {"Replicas": 3}}
     assert refused(gpus("a", 1) + ", " + gpus("b", 2), **options) is None
     there["Spec"]["Mode"] = {"Replicated": {"Replicas": 1}}
-    # A service that is no longer in the file stays as well.
+    # A service that is no longer in the file is not removed.
     assert "s_b needs 2 NVIDIA-GPU on one node" in refused(gpus("b", 2), **options)
-    # When placed again, it may leave n1.
+    # If the task is placed again, it may leave n1.
     moved = "placement: {constraints: [node.hostname==host-n2]}"
     assert refused(gpus("a", 1, moved) + ", " + gpus("b", 2), **options) is None
 
 
 def test_replaced_tasks_do_not_stay() -> None:
-    """Their service needs the same, but the file differs in other keys."""
+    """The needs of the service are unchanged, but the file differs in other keys."""
     mine = [task("t1", "n1", given=named(A, B), service="own", reserves={"NVIDIA-GPU": 2})]
     options = {"tasks": mine, "services": [own()], "marked": True}
     assert fitting(gpus("a", 2), **options) == ["s_a: its tasks are replaced, 1 at a time"]
@@ -295,23 +295,23 @@ def test_a_service_may_fail() -> None:
     found = far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)"), of_own("t2", "starting")])
     assert line(found) == "0 of 1 running; 1 failed, the last with: task: non-zero exit (1)"
     assert deploy_verdict.waiting_and_failed({"progress": [found], "pending_now": []}) == ([], ["s_a"])
-    # The next task is about to start. If there is none, nothing is waited for.
+    # The next task is about to start. Without a next task, the wait ends.
     assert deploy_verdict.unfinished_services({"progress": [found], "pending_now": []}) == ["s_a"]
     over = far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)")])
     assert deploy_verdict.unfinished_services({"progress": [over], "pending_now": []}) == []
-    # Swarm has not decided yet whether it starts another one.
+    # Swarm has not decided yet whether it starts another task.
     assert not far([of_own("t1", "failed", "running", "task: non-zero exit (1)")])["over"]
 
 
 def test_a_task_that_ended_before_leaves_a_pending_service_pending() -> None:
-    """Swarm keeps some of the ended tasks while the service exists."""
+    """While the service exists, swarm keeps some of its ended tasks."""
     before = {"progress": [far([of_own("t1", "complete", "shutdown"), of_own("t2", "running")])]}
     pending = {"service": "s_a", "text": "needs 2", "possible": True, "waiting": 1}
     now = far([of_own("t1", "complete", "shutdown"), task("t3", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})])
     found = deployment_wait.without_former_failures(before, {"progress": [now], "pending_now": [pending]})
     assert deploy_verdict.waiting_and_failed(found) == (["s_a"], [])
     assert deploy_verdict.progress_lines(found)["s_a"] == "0 of 1 running; needs 2"
-    # A failed task without a successor is no longer waited for.
+    # The wait ends if a failed task has no successor.
     over = {"progress": [far([of_own("t1", "failed", "shutdown", "task: non-zero exit (1)")])], "pending_now": []}
     assert deploy_verdict.waiting_and_failed(deployment_wait.without_former_failures(over, over)) == ([], ["s_a"])
 
@@ -321,7 +321,7 @@ def test_a_command_that_ends_is_not_a_running_service() -> None:
     why = "1 failed, the last with: ended with exit code 0, and swarm starts it again: a command that ends is a job, or needs deploy.restart_policy"
     assert line(found).startswith(f"0 of 1 running; {why}")
     assert deploy_verdict.waiting_and_failed({"progress": [found], "pending_now": []}) == ([], ["s_a"])
-    # The next task runs now, for as long as the former one did.
+    # The next task runs now. It will also run only as long as the former task.
     found = far([of_own("t1", "complete", "shutdown"), of_own("t2", "running")])
     answer = {"progress": [found], "pending_now": []}
     assert deploy_verdict.waiting_and_failed(answer) == ([], [])
@@ -353,7 +353,7 @@ def test_tasks_count_by_their_specification() -> None:
     assert found["tasks"] == ["t2"]
     assert found["specified"] == far([])["specified"]
     there = own()
-    there["Spec"]["EndpointSpec"] = {"Ports": [{"TargetPort": 80}]}  # and no task shows its reason
+    there["Spec"]["EndpointSpec"] = {"Ports": [{"TargetPort": 80}]}  # tasks do not show this change
     (other,) = on_swarm.progress([there], [])
     assert other["specified"] != found["specified"]
 
@@ -391,7 +391,7 @@ def left(tasks: Any, state: str) -> list[str]:
 
 
 def test_a_rollback_is_reported() -> None:
-    """The former version runs then, even if it runs well."""
+    """After a rollback the former version runs. The rollback is reported even if this version runs well."""
     found = far([of_own("t1", "running")], UpdateStatus={"State": "rollback_completed"})
     assert not found["done"]
     assert line(found) == "1 of 1 running; swarm rolled its update back, and it runs as before: 'docker service ps --no-trunc s_a' shows why"
@@ -402,7 +402,7 @@ def test_a_rollback_is_reported() -> None:
 
 
 def test_the_reason_of_a_rollback_is_the_end_of_its_tasks() -> None:
-    """They have the failed specification. Earlier failures are not the reason."""
+    """Its tasks have the failed specification. Failures of earlier tasks are not the reason."""
     earlier, of_update = (of_own(name, "failed", "shutdown", f"why {name} failed") for name in ("t1", "t2"))
     of_update["Spec"] = {**of_update["Spec"], "ContainerSpec": {"Image": "newer"}}
     of_update["Status"]["Timestamp"] = "2999-01-01T00:00:00Z"
@@ -412,7 +412,7 @@ def test_the_reason_of_a_rollback_is_the_end_of_its_tasks() -> None:
     found = deployment_wait.without_former_failures(before, {"progress": progress, "pending_now": []})
     assert deploy_verdict.progress_lines(found)["s_a"].endswith("--no-trunc s_a' shows why; 1 failed, the last with: why t2 failed")
     assert far(tasks)["ended"] == ["t1"]
-    # It is waited for until swarm has a task with the former specification.
+    # The wait continues until swarm has a task with the former specification.
     assert left(tasks[:2], "rollback_started") == ["s_a"]
 
 
@@ -458,7 +458,7 @@ REASONS = ["The swarm already has s_b", "No node of the swarm advertises VRAM", 
 
 
 def test_each_reason_is_named_once() -> None:
-    """A service whose kind no node has fits nowhere for that reason alone."""
+    """If no node has the kind of a service, this is the only reason why the service fits nowhere."""
     text = f"{KIND}, {gpus('b', 9)}, {gpus('c', 1, 'replicas: 4')}"
     found = deploy_verdict.placement_errors("s", answer(text, services=[service("other", "s_b")]), specs("services: {" + text + "}"), False)
     assert [one.startswith(begin) for begin, one in zip(REASONS, found, strict=True)] == [True] * 4

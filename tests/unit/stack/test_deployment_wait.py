@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A manager that is silent for seconds does not end the wait for a stack, but one that is silent for longer does.
+"""If a manager does not answer for a few seconds, the wait for a stack continues. If the manager is silent for longer, the wait ends.
 
 Tasks that have just started do not end the wait either.
 """
@@ -77,7 +77,7 @@ def ended(*tasks: str, **more: Any) -> dict[str, Any]:
         # Swarm forgets the oldest tasks.
         (ended("t1", "t2"), ended("t2", "t3"), 1),
         (ended("t1", "t2"), ended("t2"), 0),
-        # These have no successor, and the attempts of a job belong together.
+        # The last ended task has no successor. All attempts of a job belong to the deployment.
         (ended("t1"), {**ended("t1"), "over": True}, 1),
         (ended("t1"), ended("t1") | {"job": True}, 1),
     ],
@@ -98,14 +98,14 @@ def test_earlier_ends_are_no_failure_of_the_deployment(before: Any, now: Any, fa
         (ONE, [ONE], ""),
         (None, [NEW, ONE, ONE, ONE, ONE], "-+++-"),
         (NEW, [ONE, ONE, ONE, ONE], "+++-"),
-        # It ends and starts again.
+        # The task ends, and swarm starts a new task.
         (None, [ONE, TWO, TWO, TWO, TWO], "++++-"),
         (None, [ONE, NEW, ONE, ONE, ONE, ONE], "+-+++-"),
-        # The same tasks, but the service has a new specification: swarm may not have started to replace them.
+        # The tasks are the same, but the service has a new specification. Swarm may not have started to replace the tasks.
         (ONE, [far("t1", "2")] * 4, "+++-"),
-        # It happens to be running again during the deployment.
+        # The service is running again during the deployment by chance.
         (TWO, [TWO] * 4, "+++-"),
-        # It does not exist after the deployment, and a job ends.
+        # The service does not exist after the deployment. A job may end.
         (ONE, [None], "-"),
         (None, [far("t1", job=True)], "-"),
     ],
@@ -123,7 +123,7 @@ def test_a_service_must_run_steadily(first: Any, after: list[Any], unsteady: str
 
 
 def test_an_old_answer_says_nothing_about_now() -> None:
-    """If a manager does not answer, the former answer remains, and is as old as when it was given."""
+    """If a manager does not answer, the former answer is kept, together with the time of this answer."""
     now = [0.0]
     steadiness, first = Steadiness({"progress": []}, 5, lambda: now[0]), {"progress": [ONE]}
     for _each in range(5):

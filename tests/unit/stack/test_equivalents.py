@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Keys of Compose that a stack lacks are translated if an equivalent exists.
+"""If a stack lacks a key of Compose and an equivalent exists, the key is translated.
 
-They are an error if the task would lose protection or its GPUs, and otherwise a note.
+Without an equivalent, the key is an error if the task would lose protection or its GPUs. Otherwise, the key causes a note.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ def limits(**of_deploy: Any) -> dict[str, Any]:
         ("restart: on-failure", {"deploy": {"restart_policy": {"condition": "on-failure"}}}),
         ("restart: on-failure:3", {"deploy": {"restart_policy": {"condition": "on-failure", "max_attempts": 3}}}),
         ("restart: on-failure:0", {"deploy": {"restart_policy": {"condition": "on-failure"}}}),
-        # Defaults of swarm.
+        # The result is swarm's default.
         ("restart: always", {}),
         ("restart: unless-stopped", {}),
         ("restart:", {}),
-        # Compose uses it only without a policy.
+        # Compose uses the key restart only if there is no restart_policy.
         ("restart: always\ndeploy: {restart_policy: {condition: none}}", {"deploy": {"restart_policy": {"condition": "none"}}}),
         ("restart: 'no'\ndeploy: {restart_policy: {delay: 5s}}", {"deploy": {"restart_policy": {"delay": "5s"}}}),
         ("restart: 'no'\ndeploy: {mode: replicated-job}", {"deploy": {"mode": "replicated-job", "restart_policy": {"condition": "none"}}}),
@@ -117,7 +117,7 @@ def test_the_network_of_the_host_is_translated(more: str, name: str) -> None:
 
 
 def test_with_the_network_of_the_host_no_port_is_published() -> None:
-    """Docker omits them too, with a warning."""
+    """Docker also ignores such ports, with a warning."""
     service, (note,) = made("network_mode: host\nports: ['80:80']")
     assert service == {"networks": ["host"]}
     assert "services.a.ports has no effect on Swarm and is ignored; instead: nothing: in the host network a task" in note
@@ -253,7 +253,7 @@ def test_devices_that_are_no_gpu_of_nvidia_are_a_note(text: str) -> None:
     assert "has no effect on Swarm and is ignored" in note
 
 
-# Files as people write them, each with its result.
+# Files of typical users, each with its result.
 RAY = """
 services:
   head:

@@ -4,8 +4,8 @@
 
 """A stack that Docker's reader refuses is not deployed.
 
-If Docker refuses a stack halfway, the error names what was made, and a new stack is removed. A removal waits until the stack's GPUs are
-free.
+If Docker refuses a stack halfway, the error names the created parts, and a new stack is removed. A removal waits until the GPUs of the
+stack are free.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SERVICE = {"service": "s_old", "id": "o1", "specified": "1", "failed": ""}
 
 @pytest.fixture
 def run(tmp_path: Any) -> Any:
-    """Deploy with these answers of the module that reads the swarm. Return the result, and the arguments of its calls."""
+    """Deploy with these answers of the module that reads the swarm. Return the result, and the arguments of the module's calls."""
     (tmp_path / "compose.yml").write_text("services: {a: {image: i, environment: {TOKEN: s3cr3t-word}}}")
 
     def call(*answers: dict[str, Any], check: bool = False, deployed: Any = None, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -138,7 +138,7 @@ def test_later_changes_of_others_are_kept() -> None:
 
 
 class Swarm:
-    """A network stays in use for a while after its service is removed."""
+    """Simulates a swarm. A network is still in use for a while after its service is removed."""
 
     def __init__(self, busy: int) -> None:
         self.busy, self.removed = busy, []

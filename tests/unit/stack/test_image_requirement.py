@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads what an image requires of the driver, like NVIDIA's toolkit does."""
+"""Reads the requirements of an image for the driver, like NVIDIA's toolkit does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NODE = {"cuda": "12.2", "driver": "535.104.05", "arch": "7.5", "brand": "tesla"}
         ({"NVIDIA_REQUIRE_JETPACK": "csv-mounts=all"}, []),
         ({"NVIDIA_REQUIRE_CUDA": "cuda>=99", "NVIDIA_DISABLE_REQUIRE": "true"}, []),
         ({"CUDA_VERSION": "99", "NVIDIA_DISABLE_REQUIRE": "1"}, []),
-        ({"NVIDIA_REQUIRE_CUDA": "cuda>=99", "NVIDIA_DISABLE_REQUIRE": "yes"}, ["cuda>=99"]),  # not true for Go
+        ({"NVIDIA_REQUIRE_CUDA": "cuda>=99", "NVIDIA_DISABLE_REQUIRE": "yes"}, ["cuda>=99"]),  # Go does not read this text as true
     ],
 )
 def test_these_variables_count(variables: dict[str, str], found: list[str]) -> None:
@@ -61,8 +61,8 @@ def test_these_variables_count(variables: dict[str, str], found: list[str]) -> N
         ("arch>=8.0", False),
         ("brand=Tesla", True),
         ("brand!=tesla", False),
-        ("cuda>=12.4,driver>=535", False),  # and
-        ("cuda>=12.4 driver>=535", True),  # or
+        ("cuda>=12.4,driver>=535", False),  # both requirements must be met
+        ("cuda>=12.4 driver>=535", True),  # one of the requirements must be met
         ("cuda>=12.4  driver>=536", False),
         (REAL, False),
         (REAL.replace("unknown", "tesla"), True),
@@ -106,6 +106,6 @@ def test_a_refusing_toolkit_is_an_error_and_another_one_a_note() -> None:
 
 
 def test_requirements_are_those_of_the_image_on_the_node() -> None:
-    """Under one name, each node may have another image."""
+    """Nodes may have different images under the same name."""
     assert check_image("s_a", "i", [machine("g1", "12.2", True, {}), machine("g2", "12.4", True)]) == (None, [])
     assert check_image("s_a", "i", [machine("g1", "1.0", True, {**NEEDS, "NVIDIA_DISABLE_REQUIRE": "1"})]) == (None, [])

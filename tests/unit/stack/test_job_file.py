@@ -43,7 +43,7 @@ def test_an_invalid_file_is_an_error(tmp_path, words, text):
 
 
 def test_a_job_file_is_read_like_ansible_reads_yaml(tmp_path):
-    """The module takes the same options from a playbook, and must make the same jobs of them."""
+    """A playbook can pass the same options to the module. Both ways must create the same jobs."""
     path = tmp_path / "job.yml"
     path.write_text("name: a\nenv: {A: on, LR: 1e-3, AT: 22:22}\narray: [&one {A: 1}, {<<: *one, B: 2}]\n")
     found = read_job_file(str(path))

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Keys that are passed on exist in the format of 'docker stack deploy', and each key of Compose has an answer.
+"""Keys that are passed on exist in the format of 'docker stack deploy'. Each key of Compose is passed on, translated or reported.
 
-The names come from docker/cli's formats 3.8 and 3.9 (cli/compose/schema/data), without keys that its conversion never reads, and from the
+The names are from docker/cli's formats 3.8 and 3.9 (cli/compose/schema/data), without keys that its conversion never reads, and from the
 Compose specification (05-services.md, 06-networks.md, deploy.md).
 """
 

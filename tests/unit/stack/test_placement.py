@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""x-gpu of a Compose file becomes constraints, labels and services of a fleet, or produces one clear error."""
+"""x-gpu of a Compose file is translated into constraints, labels and services of a fleet, or causes one clear error."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_another_prefix_of_labels_changes_only_their_keys(wish: str, prefix: str
 
 
 def test_nodes_with_several_prefixes_are_chosen_by_their_hardware() -> None:
-    """A label that only some nodes can have says nothing about the others."""
+    """If only some nodes can have a label, the label says nothing about the other nodes."""
     mixed = [MANAGER, *under("acme.", FLEET[1:2]), *FLEET[2:]]
     assert constraints(on("x-gpu: {memory_min: 24000}", mixed)) == ["node.labels.gpu.mem_ge_24==true"]
     (constraint,) = constraints(on("x-gpu: {memory_min: 1000}", mixed))

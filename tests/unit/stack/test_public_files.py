@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compose files as people publish them: profiles, anchors, devices split by a stray hyphen, and folders of one machine."""
+"""Published Compose files of other people, with profiles, anchors, devices split by a stray hyphen, and folders of one machine."""
 
 from __future__ import annotations
 

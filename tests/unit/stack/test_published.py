@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The forms in which Docker's pages request GPUs are deployed, or give the error from the table in docs/run/compose.md.
+"""Docker's pages show several forms of requests for GPUs. Each form is deployed, or causes the error from the table in docs/run/compose.md.
 
 https://docs.docker.com/compose/how-tos/gpu-support/, and the pages deploy and services of https://docs.docker.com/reference/compose-file/.
 """

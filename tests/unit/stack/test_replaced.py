@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which services get new tasks, by comparing the file with the deployed service."""
+"""Decides which services get new tasks. The code compares the file with the deployed service."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def marked(change: Any, former: Any, there: Any) -> list[dict[str, Any]]:
         (lambda a, _all: a["deploy"].update(resources={"limits": {"cpus": "0.5"}}), ["s_a"]),
         (lambda _a, all_: all_["configs"]["c"].update(content="y"), ["s_a"]),
         (lambda _a, all_: all_.update(networks={"default": {"internal": True}}), ["s_a", "s_b"]),
-        # Without another task.
+        # These changes cause no new task.
         (lambda a, _all: a["deploy"].update(replicas=2), []),
         (lambda a, _all: a["deploy"].update(labels={"x": "1"}), []),
         (lambda a, _all: a["deploy"].update(update_config={"parallelism": 3}), []),
@@ -66,7 +66,7 @@ def test_changed_services_are_replaced(change: Any, found: list[str]) -> None:
 
 
 def test_if_unknown_all_existing_services_count_as_replaced() -> None:
-    """A stack that a user deployed in another way."""
+    """For example, a user deployed the stack in another way."""
     assert names(former=None) == ["s_a", "s_b"]
     assert names(former=None, there=["s_b"]) == ["s_b"]
 

@@ -4,7 +4,7 @@
 
 """Swarm expands Go templates in variables, hostname and mounts, and prints the whole value if it cannot.
 
-So templates of other tools never reach it.
+So templates of other tools are never passed to swarm.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def test_a_value_is_written_so_that_swarm_does_not_expand_it(value: str) -> None
 def test_a_value_from_a_file_is_written_the_same_way() -> None:
     stack = of({"env_file": "own.env"})
     assert stack.document["services"]["llm"]["environment"] == {"OF_FILE": f'{S}-{{{{"{{{{"}}}}Zq'}
-    assert S in to_display(stack.document)[0]  # its name does not look like a secret
+    assert S in to_display(stack.document)[0]  # the variable's name does not look like a secret
 
 
 def test_fields_of_swarm_are_deployed_unchanged() -> None:
@@ -59,8 +59,8 @@ def test_fields_of_swarm_are_deployed_unchanged() -> None:
 
 
 REFUSED = {
-    "a field that is used": ({"environment": {"A": "{{if .Task.Slot}}" + S}}, {}, "services.llm.environment.A has one of swarm's fields"),
-    "a field that there is not": ({"environment": ["A={{.Node.Name}}" + S]}, {}, "services.llm.environment.A has one of swarm's fields"),
+    "a field of swarm": ({"environment": {"A": "{{if .Task.Slot}}" + S}}, {}, "services.llm.environment.A has one of swarm's fields"),
+    "an unknown field": ({"environment": ["A={{.Node.Name}}" + S]}, {}, "services.llm.environment.A has one of swarm's fields"),
     "hostname": ({"hostname": S + "{{x}}"}, {}, "services.llm.hostname has '{{'"),
     "a volume": ({"volumes": [f"/{S}{{{{x}}}}:/data"]}, {}, "services.llm.volumes[0] has '{{'"),
     "a mount": ({"volumes": [{"type": "volume", "target": f"/{S}{{{{x}}}}"}]}, {}, "services.llm.volumes[0].target has '{{'"),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A Compose file becomes an equivalent stack file, or produces one clear error."""
+"""A Compose file is translated into an equivalent stack file, or causes one clear error."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def of_file(text: str, files: dict[str, bytes] | None = None, **environment: str
 
 
 def of_service(text: str, files: dict[str, bytes] | None = None, **environment: str) -> tuple[dict[str, Any], list[str]]:
-    """Translate the service train with these keys beside its image. Return it with the notes."""
+    """Translate the service train, with its image and these keys. Return the service and the notes."""
     stack = of_file("services:\n  train:\n    image: lab/task\n" + indent(dedent(text).strip(), "    "), files, **environment)
     return {key: value for key, value in stack.document["services"]["train"].items() if key != "image"}, stack.notes
 
@@ -176,7 +176,7 @@ NOT_DEPLOYED = [
     ("tmpfs: {/run: }", "services.train.tmpfs is a mapping, but must be a list of strings"),
     ("deploy: {resources: {limits: {pids: many}}}", "limits.pids is 'many', but must be a whole number"),
     ("networks: {default: {alias: x}}", "services.train.networks.default.alias is not known"),
-    # Errors that Docker itself would find only after it has made networks, secrets and configs.
+    # Docker itself would find these errors only after it has created networks, secrets and configs.
     ("networks: [back]", "services.train.networks has back, but the file declares no such network. Declare it under networks, or correct the name"),
     ("networks: {back: {aliases: [x]}}", "services.train.networks has back"),
     ("networks: [host]", "services.train.networks has host"),
@@ -271,7 +271,7 @@ def test_aliases_of_aliases_are_bounded() -> None:
 
 @pytest.mark.parametrize("read", [load_compose, load_yaml])
 def test_merge_keys_are_bounded(read: Callable[[str, str], Any]) -> None:
-    """PyYAML copies a mapping for each alias, ten times more at each of these levels."""
+    """PyYAML copies a mapping for each alias. In this file, each level has ten times as many copies as the level before."""
     keys, ten = ", ".join(f"k{n}: 1" for n in range(10)), "[{}]".format
     levels = "".join(f"a{n}: &a{n} {{<<: {ten(', '.join([f'*a{n - 1}'] * 10))}}}\n" for n in range(1, 30))
     began = time.process_time()
@@ -296,7 +296,7 @@ h: {<<: *g, y: 9}
 
 
 def test_a_key_that_overrides_an_anchor_is_no_duplicate() -> None:
-    """Even if a merge of the same anchor was built before, so that PyYAML sees all keys in one mapping."""
+    """This holds even if the same anchor was merged before, because PyYAML then sees all keys in one mapping."""
     b, c, e = {"x": 3, "y": 2}, {"x": 3, "y": 9}, {"x": 3, "y": 2, "z": 1}
     assert load_compose(MERGED, "c.yml") == {"a": {"x": 1, "y": 2}, "b": b, "c": c, "d": b, "e": e, "f": {"x": 4, "y": 5}, "g": {"deeper": b}, "h": c}
     stack = of_file("""
@@ -374,7 +374,7 @@ def test_tmpfs_becomes_mounts() -> None:
     assert len(notes) == 1
     assert notes[0].startswith("compose.yml: services.train.tmpfs[1].mode=1777 has no effect on Swarm and is ignored; instead: ")
     assert of_service("tmpfs: /run")[0] == {"volumes": [run]}
-    # Linux counts from the memory of the node, swarm only in bytes.
+    # Linux accepts a share of the node's memory. Swarm accepts only bytes.
     service, notes = of_service("tmpfs: ['/run:size=50%']")
     assert service == {"volumes": [run]}
     why = "compose.yml: services.train.tmpfs[0].size=50% has no effect on Swarm and is ignored; instead: write a size such as size=64m"
@@ -382,7 +382,7 @@ def test_tmpfs_becomes_mounts() -> None:
 
 
 def test_options_for_another_type_of_mount_are_checked() -> None:
-    """Docker refuses them. Options without an effect on Swarm never reach it."""
+    """Docker refuses such options. Options without an effect on Swarm are not passed to Docker."""
     service, notes = of_service("volumes: [{type: bind, source: /d, target: /y, volume: {}}, {type: bind, source: /e, target: /z, tmpfs: }]")
     binds = [{"type": "bind", "source": "/d", "target": "/y"}, {"type": "bind", "source": "/e", "target": "/z"}]
     assert ([{key: value for key, value in one.items() if value} for one in service["volumes"]], notes) == (binds, [])
@@ -411,7 +411,7 @@ def test_different_mounts_are_accepted() -> None:
 
 
 def test_a_disabled_healthcheck_has_no_test() -> None:
-    """Compose accepts both, while Docker refuses them in a stack."""
+    """Compose accepts disable together with test. Docker refuses both keys together in a stack."""
     service, notes = of_service("healthcheck: {disable: true, test: [CMD, x], interval: 5s}")
     assert (service["healthcheck"], notes) == ({"disable": True}, [])
     assert of_service("healthcheck: {disable: false, test: [CMD, x]}")[0]["healthcheck"] == {"disable": False, "test": ["CMD", "x"]}
@@ -439,7 +439,7 @@ def test_top_level_keys_are_translated() -> None:
     assert len(stack.notes) == 4
 
 
-# As Windows editors write them, and with blanks.
+# A file of a Windows editor, with blank lines.
 COMMENTED = b"\xef\xbb\xbf# A=0\r\n\r\n  # B: none\n  \n"
 
 
@@ -465,7 +465,7 @@ def test_environment_is_translated() -> None:
         ("$A", "a"), ("${A}b", "ab"), ("${N:-d}", "d"), ("${N-d}", "d"), ("${E:-d}", "d"), ("${E-d}", ""), ("${A:-d}", "a"), ("${A:+s}", "s"),
         ("${N:+s}", ""), ("${E+s}", "s"), ("${E:+s}", ""), ("${N:-${A}/${M:-x}}z", "a/xz"), ("$$A", "$$A"), ("${A:?w}", "a"), ("${E?w}", ""),
         ("$N.", "."), ("${N-${M-x}}", "x"), ("${A:-${M-${N-x}}}}", "a}"), ("${N:-a$$b}", "a$$b"),
-        # A dollar sign that starts no variable stays, like in Compose (TestUnescaped in its template_test.go). 'docker stack deploy' reads $$ as $.
+        # A dollar sign that starts no variable is kept, like in Compose (TestUnescaped in its template_test.go). 'docker stack deploy' reads $$ as $.
         ("a $ b", "a $$ b"), ("^R$", "^R$$"), ("$", "$$"), ("$}", "$$}"), ("$(date) $1 $@ $A", "$$(date) $$1 $$@ a"), ("${N:-$(id)}", "$$(id)"),
     ],
 )  # fmt: skip
@@ -563,7 +563,7 @@ def test_the_first_and_the_last_port_of_a_host_are_accepted(port: Any) -> None:
 
 
 def test_an_empty_part_of_a_port_is_ignored() -> None:
-    """For example from an unset variable, like in Compose."""
+    """Such a part may be the result of an unset variable. Compose ignores it too."""
     service, notes = of_service("ports: ['${NOT_SET-}:8080:80', '${NOT_SET-}:81', {target: 82, published: '${NOT_SET-}'}]")
     assert (service["ports"], notes) == (["8080:80", ":81", {"target": 82}], [])
 
@@ -623,7 +623,7 @@ def is_translated(path: tuple[Any, ...], junk: Any) -> bool:
 
 @pytest.mark.parametrize(("number", "path"), list(enumerate(PLACES)))
 def test_any_value_in_any_place_is_translated_or_one_error(number: int, path: tuple[Any, ...]) -> None:
-    for step in range(4):  # other values in each place
+    for step in range(4):  # each place gets different values
         is_translated(path, JUNK[(7 * number + 5 * step) % len(JUNK)])
 
 
@@ -652,7 +652,7 @@ services:
 
 
 def test_0_of_a_kind_is_an_error_that_says_what_it_does() -> None:
-    """As in widely used stack files."""
+    """Widely used stack files contain such a reservation."""
     with pytest.raises(GpuSwarmError) as raised:
         translate(ZERO, "c.yml", lambda _path: None, {})
     where = "c.yml: services.llm.deploy.resources.reservations.generic_resources[0]: the value of NVIDIA-GPU is 0"

@@ -60,7 +60,7 @@ def test_names_are_valid_for_swarm() -> None:
 
 
 class Swarm:
-    """Records requests to a manager. It has services, and lists from which things are removed."""
+    """Simulates a manager with services, configs and secrets, and records the requests to this manager."""
 
     def __init__(self, services: list[dict[str, Any]], in_use: str = "") -> None:
         self._services, self._in_use, self.removed = services, in_use, []

@@ -19,7 +19,7 @@ class Authority:
     def __init__(self, folder, name="authority"):
         self._folder, self._name = folder, name
         self._key = ec.generate_private_key(ec.SECP256R1())
-        # Without key usage, as 'openssl req -x509' makes it and Docker's documentation shows it.
+        # The certificate has no key usage, like a certificate of 'openssl req -x509' and in Docker's documentation.
         self._certificate = self._signed(name, self._key, None, ())
         self.file = self._write(f"{name}.pem", self._certificate.public_bytes(serialization.Encoding.PEM))
 

@@ -4,8 +4,8 @@
 
 """Makes this checkout importable as ansible_collections.fleet.gpu_swarm, in any folder.
 
-``ansible-test`` does this itself. For plain ``python -m pytest tests/unit``, this adds two namespace packages, and the checkout's root under the
-collection's name. A program that a test starts imports this file first, from ``SUPPORT``.
+``ansible-test`` does this itself. For plain ``python -m pytest tests/unit``, this module adds two namespace packages and the collection's
+package with the checkout's root. A program that a test starts imports this module first, from ``SUPPORT``.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def seen(daemon=DAEMON_JSON, toml=CONFIG_TOML, gpus=None, record=None, toolkit="
     )
 
 
-# The desired content of each file, by its former content. It is written out here, because the tests compare it with the result of decide().
+# The desired content of each file, by its former content. The tests compare these literal contents with the result of decide().
 OF_DAEMON_JSON = (
     b'{\r\n   "log-driver": "local",\t"node-generic-resources": ["SSD=1", "NVIDIA-GPU=%s", "NVIDIA-GPU=%s"],\t"default-runtime": "nvidia",'
     b'\t"runtimes": {\r\n      "nvidia": {\r\n         "path": "nvidia-container-runtime"\r\n      }\r\n   }\r\n}'

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The one fake of dockerd: a real HTTP server on a Unix socket, or on a port with or without TLS, that answers from a table."""
+"""The only fake of dockerd. It is a real HTTP server on a Unix socket, or on a port with or without TLS, and answers from a table."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ NOT_FOUND = (404, '{"message":"page not found"}')
 
 
 class Streamed(list):
-    """An answer in parts, each of which is sent as one chunk. An event among the parts is waited for. CUT ends the connection."""
+    """An answer in parts. Each part is sent as one chunk. If a part is an event, the server waits for this event. CUT ends the connection."""
 
 
 class Daemon:
     """Answers requests from ``answers``. An answer is data for JSON, (status, text), Streamed parts, or a callable that returns one of these.
 
-    The key is the requested path, or the path without the version, or also without the query. ``requests`` records all requests in their order.
+    A key is the requested path, the path without the version, or the path without version and query. ``requests`` records all requests in order.
     """
 
     def __init__(self, at, headers=(), answers=(), context=None):
@@ -109,7 +109,7 @@ class Handler(BaseHTTPRequestHandler):
     def handle(self):
         try:
             super().handle()
-        except OSError:  # the client has gone
+        except OSError:  # the client has closed the connection
             self.close_connection = True
 
     def finish(self):

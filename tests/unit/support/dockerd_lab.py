@@ -4,7 +4,7 @@
 
 """Reads a node's files as dockerd and systemd do, with parsers of the standard library and no code of the collection.
 
-So an error in the collection's parsers is visible: the daemon of the tests does not share it.
+So the tests find errors in the collection's parsers, because the daemon of the tests does not use these parsers.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ BOUND = {"n1": "gpu-1"}
 
 
 def member(node_id="n1", role="worker", labels=None, shown=(0, 1), bound=True, **other):
-    """Return a node of the ledger. Without ``labels`` it has the recorded ones. ``bound`` is the host's name; True means its own host."""
+    """Return a node of the ledger. Without ``labels``, the node has the recorded labels. ``bound`` is the host's name; True means the node's host."""
     recorded = dict(LABELS, **{"gpu-swarm.labels": "gpu.count,gpu.model"})
     mark = {"gpu-swarm.host": BOUND.get(node_id, node_id) if bound is True else bound} if bound else {}
     entry = {
@@ -67,7 +67,7 @@ def member(node_id="n1", role="worker", labels=None, shown=(0, 1), bound=True, *
 
 
 def task(name, service, movable=True, **other):
-    """Return a task of the ledger. Its container, if it has one, has its name."""
+    """Return a task of the ledger. If the task has a container, the container has the task's name."""
     return dict({"id": name, "name": name, "service": service, "movable": movable}, **other)
 
 
@@ -82,7 +82,7 @@ def swarm(*nodes, evicted=None):
 
 
 def step_with(fault="", **values):
-    """Return a step of a plan. Each value goes into the part of the step that has a field of this name. ``fault`` is the text of its fault."""
+    """Return a step of a plan. Each value is set in the part of the step that has a field with this name. ``fault`` is the text of its fault."""
     removal = Removal() if {"labels", "mark", "remains", "entry"} & set(values) else None
     found = Step(removal=removal)
     found.fault.text = fault
@@ -94,5 +94,5 @@ def step_with(fault="", **values):
 
 
 def planned(name, node_id="n1", **values):
-    """Return the fact with the plan of this host. By default it is a member, and the change would stop all work there."""
+    """Return the fact with the plan of this host. By default, the host is a member, and the change would stop all work on the host."""
     return {"gpu_swarm_plan": {"steps": {name: asdict(step_with(**{"node_id": node_id, "stops": "containers", **values}))}}}

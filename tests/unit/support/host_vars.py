@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 class HostVars(dict):
-    """Like the hostvars of Ansible: [] returns templated variables, raw_get() returns them untemplated."""
+    """Simulates the hostvars of Ansible. [] returns templated variables, and raw_get() returns untemplated variables."""
 
     def __init__(self, variables, templated=None):
         super().__init__({name: dict(values, **(templated or {}).get(name, {})) for name, values in variables.items()})

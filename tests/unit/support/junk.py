@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A Compose file with a value of every shape, all places in it, and wrong values for them."""
+"""A Compose file with values of every type, all places in this file, and wrong values for these places."""
 
 from __future__ import annotations
 

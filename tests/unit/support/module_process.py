@@ -24,7 +24,7 @@ from ansible.module_utils.common.parameters import PASS_VARS
 
 # Since ansible-core 2.21, a result contains the arguments only if the controller requests them.
 SHOWN = {"_ansible_inject_invocation": True} if "inject_invocation" in PASS_VARS else {}
-# The parent of all runs of one module. A run writes stdout and stderr to two files, because somebody would have to empty pipes.
+# The parent of all runs of one module. A run writes stdout and stderr to two files. With pipes, the parent would have to read them.
 PARENT = """
 import atexit, importlib, json, os, sys
 sys.path.insert(0, sys.argv[1])

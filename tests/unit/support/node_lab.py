@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A node for tests: real files in a directory, and a daemon that reads daemon.json only when it starts.
+"""A node for tests: real files in a directory, and a fake daemon that reads daemon.json only when the daemon starts.
 
-A file holds the configuration of the running daemon, because a process outlives the run that started it.
+The configuration of the running daemon is in a file, because the daemon still runs after the end of the run that started it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def resources(*indices, kind="NVIDIA-GPU"):
 
 
 def move(source, target):
-    """Do what atomic_move of a module does without obstacles."""
+    """Move the file like atomic_move of a module, if nothing prevents the move."""
     status = os.stat(target)
     os.chown(source, status.st_uid, status.st_gid)
     shutil.copystat(target, source)
@@ -86,7 +86,7 @@ OUTSIDE = {
 
 
 class Daemon(Engine):
-    """Follows the rules of dockerd for start, restart and reload. Tests set ``refuses``, ``hangs`` and ``shows_nothing``, which apply to a new
+    """Follows the rules of dockerd for start, restart and reload. Tests set ``refuses``, ``hangs`` and ``shows_nothing`` for a new
     configuration (one that names the nvidia runtime)."""
 
     def __init__(self, home, daemon_config):
@@ -251,7 +251,7 @@ class LabNode(Node):
         pass
 
     def _command(self, argv):
-        """Answer as systemd does. Each start succeeds."""
+        """Answer like systemd. Each start succeeds."""
         self.commands.append(" ".join(argv))
         status = self.home / "run" / "gpu-swarm" / "health.json"
         if argv == ["systemctl", "restart", "gpu-swarm-devices.service"]:
@@ -278,7 +278,7 @@ class LabNode(Node):
     # -- for tests ---------------------------------------------------------------------------------------------
 
     def uvm(self, target, loaded=1):
-        """Link /dev/nvidia-uvm to this device, or remove it. ``loaded`` is the major number of the loaded module."""
+        """Link /dev/nvidia-uvm to this device, or remove the link. ``loaded`` is the major number of the loaded module."""
         node, devices = self.home / "dev" / "nvidia-uvm", self.home / "proc" / "devices"
         for path in (node, devices):
             path.parent.mkdir(exist_ok=True)
@@ -344,7 +344,7 @@ class LabNode(Node):
             if text is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text)
-        if not loaded:  # like a recipe that ends with "systemctl start" although the daemon runs
+        if not loaded:  # for example, a recipe ends with "systemctl start" although the daemon already runs
             (self.engine._drop_ins / "override.conf").rename(self.home / "later")
         self.engine.daemon_reload()
         self.engine.start()
@@ -354,7 +354,7 @@ class LabNode(Node):
 
 
 def node(home, daemon=DAEMON_JSON, toml=CONFIG_TOML, running=True, **options):
-    """Return a node as a user left it. Its daemon runs with these files."""
+    """Return a node with the files of a user. Its daemon runs with these files."""
     home.mkdir(exist_ok=True)
     made = LabNode(home, **options)
     for option, content in (("daemon_config", daemon), ("runtime_config", toml)):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab's NVML library for tests, built once, and Python processes that load it."""
+"""The lab's NVML library for tests, and Python processes that load this library. The library is built once."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def fleet(name):
 
 
 def bare_python(code, *arguments, **environment):
-    """Return what ``code`` prints as JSON, in a Python with only the standard library."""
+    """Run ``code`` in a Python with only the standard library. Return the JSON that ``code`` prints."""
     return python(code, *arguments, flags=("-I", "-S"), **environment)
 
 
@@ -63,7 +63,7 @@ def python(code, *arguments, flags=(), **environment):
 
 
 def bare_interpreter(folder):
-    """Write a program that starts such a bare Python, for ansible_python_interpreter of a host."""
+    """Write a program that starts a Python with only the standard library, for ansible_python_interpreter of a host."""
     program = folder / "bare-python3"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     program.chmod(program.stat().st_mode | stat.S_IXUSR)

@@ -51,7 +51,7 @@ def recorded(name):
 
 
 def reserving(wants):
-    """Return the resources of a specification. The keys NanoCPUs and MemoryBytes mean the same as in the API."""
+    """Return the resources of a specification. The keys NanoCPUs and MemoryBytes have the same meaning as in the API."""
     plain = {key: wants[key] for key in ("NanoCPUs", "MemoryBytes") if key in wants}
     generic = [item for kind, count in wants.items() if kind not in plain for item in discrete(count, kind)]
     return {"Reservations": {**plain, **({"GenericResources": generic} if generic else {})}} if wants else {}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A manager whose services have versions, as in swarm: an update fails if somebody else wrote the service since it was read."""
+"""A manager whose services have versions, like in swarm. An update fails if somebody else has written the service after it was read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager imp
 
 
 class VersionedServices:
-    """Tests set ``before`` to act between two calls. It gets the name of each call and the id of the service."""
+    """Tests set ``before`` to act between two calls. ``before`` gets the name of each call and the id of the service."""
 
     time = "2026-11-21T02:10:00Z"
     spec = swarm_api.cluster()["Spec"]

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A node with a watcher: real files, the lab's NVML in the real child, and programs that answer as a test says.
+"""A node with a watcher. The files and the child process are real. NVML is the lab's NVML, and programs return the answers of a test.
 
-Only the clock is not real: a wait in which nothing happens ends at once, and moves the clock forward.
+The clock is not real: if nothing happens during a wait, the wait ends at once and moves the clock forward.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._gpu import nvml, 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import INSERTED, entry_after_write
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.watch_loop import Service
 
-# The child of each watcher imports these. It is a fork of this process, so they are loaded only once.
+# The child of each watcher imports these modules. The child is a fork of this process, so the modules are loaded only once.
 LOADED = (nvml, processes, pynvml, xid_events)
 
 UUID, OTHER = "GPU-00000000-1111-2222-3333-444444444444", "GPU-00000000-1111-2222-3333-444444444445"
@@ -35,10 +35,10 @@ T4 = f"[gpu 0]\nname = Tesla T4\nuuid = {UUID}\npci = {PCI}\nserial = 1322\n"
 KEY = "fleet.gpu-swarm.health="
 XID_79 = "3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 79, GPU has fallen off the bus."
 RUNTIME = {"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}
-LIMIT_S = 60  # for what comes at once, except on a very busy machine
+LIMIT_S = 60  # for events that happen at once, except on a very busy machine
 
-# The watcher's other process. It notes the label and answers as the test says. If nothing keeps the label from the managers, it writes the label
-# into daemon.json. Limits of the watcher's own process do not count for it. It starts often, so it imports little.
+# The watcher's other process. It records the label and returns the answer of the test. If nothing blocks the label, it writes the label into
+# daemon.json. It removes the file size limit of the watcher's process. This process starts often, so it imports little.
 NO_OBSTACLE = '{"blocked": null, "waits": null}'
 LABEL_PROGRAM = f"""
 import os, resource, sys
@@ -67,12 +67,12 @@ SYSTEMCTL = f"#!/bin/sh\necho MainPID={os.getpid()}\n"
 
 
 class Clock:
-    """The node's clock. It stands still while the child works, and moves when the watcher waits in vain."""
+    """The node's clock. It stops while the child works. It moves forward when the watcher waits and nothing happens."""
 
     def __init__(self):
         self.now = 1000.0
         self.is_nvml_answering = True
-        self.meanwhile = None  # what happens in the next wait between two inspections
+        self.meanwhile = None  # the action for the next wait between two inspections
 
     def monotonic(self):
         return self.now
@@ -94,12 +94,12 @@ class Clock:
 
 
 def is_for_answer(handles):
-    """Return whether the watcher waits for an answer of its child. Between two inspections it also waits for the kernel's log."""
+    """Return whether the watcher waits for an answer of its child. Between two inspections, the watcher also waits for the kernel's log."""
     return not any(os.readlink(f"/proc/self/fd/{handle}").endswith("/kmsg") for handle in handles)
 
 
 def until_ready(handles, action):
-    """Do this until a handle can be read: NVML reports only errors that come after it has registered the cards."""
+    """Repeat the action until a handle can be read. NVML reports only errors that happen after it has registered the cards."""
     deadline = time.monotonic() + LIMIT_S
     while time.monotonic() < deadline:
         action()
@@ -113,7 +113,7 @@ def open_files(process):
     """Yield the paths of a process's open files."""
     with contextlib.suppress(FileNotFoundError):  # the process has just ended
         for handle in os.listdir(f"/proc/{process}/fd"):
-            with contextlib.suppress(FileNotFoundError):  # it has just closed this file
+            with contextlib.suppress(FileNotFoundError):  # the process has just closed this file
                 yield os.readlink(f"/proc/{process}/fd/{handle}")
 
 
@@ -143,7 +143,7 @@ class WatchedNode:
         monkeypatch.setenv("GPU_LAB_NVML", str(self._nvml))
         monkeypatch.setenv("PATH", f"{folder / 'bin'}:{os.environ['PATH']}")
         self.write_program("bin/systemctl", SYSTEMCTL)
-        (folder / "config.toml").write_text('[nvidia-container-runtime]\nmode = "csv"\n')  # in which nothing is tried
+        (folder / "config.toml").write_text('[nvidia-container-runtime]\nmode = "csv"\n')  # in mode csv nothing is tried
         self.program = self.home / "watcher.py"
         self.program.write_text(LABEL_PROGRAM)
         monkeypatch.setattr(sys, "argv", [str(self.program), "watch"])
@@ -156,7 +156,7 @@ class WatchedNode:
         self.start()
 
     def _make_log(self):
-        """Make the kernel's log and return the end that the kernel writes to."""
+        """Create the kernel's log as a pipe, and return the end that the kernel writes to."""
         os.mkfifo(self.root / "dev" / "kmsg")
         return os.open(self.root / "dev" / "kmsg", os.O_RDWR | os.O_NONBLOCK)
 
@@ -167,7 +167,7 @@ class WatchedNode:
     # -- the watcher -------------------------------------------------------------------------------------------
 
     def start(self):
-        """Start a watcher, after the end of the one before."""
+        """End the former watcher and start a new watcher."""
         self.end()
         self.watchers.append(Service(str(self.home), self.settings, str(self.root), self.clock))
 
@@ -187,7 +187,7 @@ class WatchedNode:
         os.close(self._log)
 
     def child(self, watcher=None):
-        """Return the process number of the watcher's child, which holds a lock as long as it runs; None without a child."""
+        """Return the process id of the watcher's child, or None without a child. The child holds a lock while it runs."""
         for children in Path(f"/proc/{watcher or os.getpid()}/task").glob("*/children"):
             for child in children.read_text().split():
                 if f"{self.home}/reader.lock" in open_files(child):
@@ -197,7 +197,7 @@ class WatchedNode:
     # -- what the watcher reads --------------------------------------------------------------------------------
 
     def set_nvml(self, text):
-        """Set what NVML answers from now on."""
+        """Set the answer of NVML from now on."""
         self._nvml_changes += 1
         new = self._nvml.with_suffix(".new")
         new.write_text(text)
@@ -214,7 +214,7 @@ class WatchedNode:
         self.clock.is_nvml_answering = True
 
     def hang_nvml(self):
-        """Let the present and each later child hang, until ``mend_nvml``."""
+        """Let the present child and each later child hang until ``mend_nvml``."""
         self.clock.is_nvml_answering = False
         self.set_nvml(T4 + "fault = hang\n")
 
@@ -256,7 +256,7 @@ class WatchedNode:
         self._write_record({INSERTED: self._inserted()})
 
     def record_daemon_json(self):
-        """Record that a run wrote daemon.json as it is, so that dockerd has loaded it."""
+        """Record that a run wrote the present daemon.json, so that dockerd has loaded it."""
         path = str(self.daemon_config)
         self._write_record(entry_after_write(Snapshot.take(path), self._inserted(), self.daemon_config.read_bytes(), None))
 
@@ -267,19 +267,19 @@ class WatchedNode:
         (self.state / "record.json").write_text(json.dumps({"files": {str(self.daemon_config): entry}}))
 
     def write_daemon_json(self, label, **more):
-        """Write the file as a run or a person does."""
+        """Write daemon.json like a run or a person would."""
         content = {"labels": [KEY + label], "node-generic-resources": self.resources, **RUNTIME, **more}
         self.daemon_config.write_text(json.dumps(content))
 
     # -- what the watcher writes -------------------------------------------------------------------------------
 
     def answer(self, blocked=None, waits=None):
-        """Let the other process answer this to each label."""
+        """Let the other process return this answer to each label."""
         (self.home / "answer.json").write_text(json.dumps({"blocked": blocked, "waits": waits}))
 
     @property
     def written(self):
-        """Return the labels that the watcher gave to the other process."""
+        """Return the labels that the watcher passed to the other process."""
         path = self.home / "written"
         return path.read_text().splitlines() if path.exists() else []
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Values that swarm would expand as templates reach the container unchanged, or are fields of swarm."""
+"""Swarm expands templates in some values. Such a value reaches the container unchanged, or it is a field of swarm."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ OTHERS = [
     "Host(`{{ normalize .Name }}`)",
     "{{/* a comment */}}",
     "{{- x -}}",
-    "{{ x.Node.Hostname }}",  # a field of another tool
+    "{{ x.Node.Hostname }}",  # this field belongs to another tool
 ]
 
 
 def expanded(text: str) -> str:
-    """Expand a text like Go's text/template, which reads each ``{{`` to its end, from left to right. Only these two actions are supported."""
+    """Expand a text like Go's text/template. Each action from ``{{`` to its end is read from left to right. Only these two actions are supported."""
     found = ""
     while "{{" in text:
         before, _braces, rest = text.partition("{{")

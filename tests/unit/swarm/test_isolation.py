@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The level of isolation in a label of the swarm: its changes, who may write it, and what remains after off."""
+"""The level of isolation in a label of the swarm: changes of the label, its writers, and its content after the level off."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DAY = 86400
         (Isolation("audit", 5), {"level": "audit"}, Isolation("audit", 5)),
         (Isolation("audit", 5), {"level": "reserved"}, Isolation("reserved", NOW)),
         (Isolation("audit", 5), {}, Isolation("audit", 5)),
-        (Isolation("audit", 5, {"n1": "audit"}), {"level": "off"}, Isolation("off", NOW, {"n1": "audit"})),  # it was not reached yet
+        (Isolation("audit", 5, {"n1": "audit"}), {"level": "off"}, Isolation("off", NOW, {"n1": "audit"})),  # the run has not changed n1 yet
         (Isolation("off", 5, {"n1": "audit"}), {"nodes": {"n1": "off"}}, Isolation("off", 5)),
         (
             Isolation("audit", 5, {"n1": "audit"}),
@@ -62,7 +62,7 @@ def one(last, *names):
         ({}, {}, {}),
         ({}, {"a": one(NOW - 5)}, {"a": AuditCount(("hidden",), NOW - 5)}),
         ({"a": AuditCount(("forged",), NOW - 9)}, {"a": one(NOW - 5)}, {"a": AuditCount(("forged", "hidden"), NOW - 5)}),
-        ({"a": AuditCount(("forged",), NOW - 9)}, {}, {"a": AuditCount(("forged",), NOW - 9)}),  # of a node that was not read, or has booted since
+        ({"a": AuditCount(("forged",), NOW - 9)}, {}, {"a": AuditCount(("forged",), NOW - 9)}),  # the node was not read, or has rebooted
         ({"a": AuditCount(("hidden",), NOW - 5)}, {"a": one(NOW - 9)}, {"a": AuditCount(("hidden",), NOW - 5)}),
         ({"a": AuditCount(("hidden",), NOW - 31 * DAY)}, {}, {}),
         ({}, {"a": one(NOW + DAY)}, {"a": AuditCount(("hidden",), NOW)}),  # a clock that is ahead
@@ -72,7 +72,7 @@ def one(last, *names):
 def test_counts_of_nodes_are_kept(known, found, after):
     before = Isolation("audit", NOW - 100 * DAY, {}, known, 7)
     assert isolation.merged(before, {"found": found, "whole": True}, NOW) == before._replace(found=after, read=NOW)
-    assert isolation.merged(before, {"found": found}, NOW) == before._replace(found=after)  # of some nodes
+    assert isolation.merged(before, {"found": found}, NOW) == before._replace(found=after)  # only some nodes were read
 
 
 def test_the_label_is_bounded_and_the_newest_stay():

@@ -37,9 +37,9 @@ def of_before(holder, until=60):
 
 
 class FakeManager:
-    """A swarm with a version, like a manager's. `interfere` runs right before an update reaches it.
+    """A swarm with a version, like a manager's. `interfere` runs right before an update reaches the swarm.
 
-    The leader's clock shows CLOCK; this manager's clock is `ahead` by so many seconds.
+    The leader's clock shows CLOCK. This manager's clock is `ahead` by this number of seconds.
     """
 
     def __init__(self, value=None, interfere=None, ahead=0, leaders=(LEADER,)):
@@ -103,7 +103,7 @@ def test_another_time_is_refused(text):
     ("value", "options", "acquired", "since", "taken_from"),
     [
         (None, {}, True, 0, None),
-        (lease(ALICE), {}, True, -60, None),  # renewed
+        (lease(ALICE), {}, True, -60, None),  # the lease was renewed
         (lease(ALICE, until=-1), {}, True, -60, None),
         (lease(BOB), {}, False, -60, None),
         (lease(BOB, until=1), {}, False, -60, None),
@@ -135,7 +135,7 @@ def test_a_replaced_lease_has_its_end(run, until, ended):
 @pytest.mark.parametrize("leader", ["m2", ""], ids=["another leader", "not counted yet"])
 @pytest.mark.parametrize("until", [-3600, 0, 3600])
 def test_under_another_leader_a_lease_counts_from_its_beginning(run, leader, until):
-    """Time that has passed looks like a different clock: the lease starts again from here, and the next run continues to count."""
+    """Passed time cannot be told from a different clock. So the lease starts again now, and the next run continues to count from this start."""
     manager = FakeManager(lease(BOB, until=until, ttl=600, leader=leader))
     found = run(manager)
     assert (found["acquired"], found["holder"], found["expires_in"]) == (False, BOB, 600)
@@ -158,7 +158,7 @@ def test_if_the_leader_changes_its_time_is_read_again(run):
 
 
 NO_LEASES = ["mine", "{}", "[]", "null", '{"holder": "x", "since": "y", "until": "z"}', '{"holder": "x", "since": 1, "until": 2}']
-# With these nobody could tell when it ends.
+# With these durations the end of the lease is unknown.
 NO_LEASES += [lease("x", ttl=ttl, leader="m2") for ttl in (float("inf"), float("nan"), 10**18, 0, -900, None)]
 
 
@@ -271,7 +271,7 @@ def test_an_invalid_lease_is_refused_before_a_manager_is_queried(run, options, e
 
 
 class Module:
-    """Gives one answer of the module for each call."""
+    """Returns one answer of the module for each call."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -283,7 +283,7 @@ class Module:
 
 
 def test_the_lease_of_a_run_that_has_ended_here_is_taken_at_once():
-    ended = this_run().rpartition(".")[0] + ".1)"  # started at the first tick after boot, unlike any process of a user
+    ended = this_run().rpartition(".")[0] + ".1)"  # no process of a user starts at the first tick after boot
     run = Module({"acquired": False, "holder": ended}, {"acquired": True, "taken_from": ended})
     assert acquire(run, {"holder": ALICE, "takeover": ["eve"]})["acquired"]
     assert run.calls[1] == {"holder": ALICE, "takeover": ["eve", ended]}
@@ -337,7 +337,7 @@ OLD = json.dumps({"ended": "2026-11-01T00:00:00Z", "hosts": {"failed": 1}, "alwa
         (None, OLD, {}, NOTE, True),  # a run that changed nothing has no lease
         (lease(BOB), OLD, {}, OLD, False),
         (lease(ALICE), OLD, {"outcomes": None}, OLD, True),
-        (lease(ALICE), OLD, {"outcomes": {}}, None, True),  # deprovision
+        (lease(ALICE), OLD, {"outcomes": {}}, None, True),  # a run of deprovision
     ],
 )
 def test_a_run_records_its_outcome_when_it_releases_the_lease(run, value, before, options, after, changed):

@@ -69,7 +69,7 @@ def test_a_daemon_that_cannot_answer_says_why(swarm, state, expected):
 
 @pytest.fixture
 def serve(tmp_path):
-    """serve(answers, at=…, context=…) starts a daemon, on a Unix socket by default."""
+    """Return serve(answers, at=…, context=…). This function starts a daemon, by default on a Unix socket."""
     started = []
 
     def start(answers=(), at=None, context=None):
@@ -83,7 +83,7 @@ def serve(tmp_path):
 
 @pytest.fixture
 def manager(serve, tmp_path):
-    """manager(path=answer, …) returns a Manager whose daemon answers so. ``tasks`` means /tasks."""
+    """Return manager({path: answer}). This function returns a Manager whose daemon returns these answers. The path ``tasks`` means /tasks."""
 
     def connect(answers=(), **options):
         connect.server = serve({"/" + path: answer for path, answer in dict(answers).items()})
@@ -150,7 +150,7 @@ def test_a_manager_that_stopped_answering_is_an_error(manager):
         (400, "invalid reference format", "Refused"),
         (403, "network lan cannot be used with services", "Refused"),
         (404, "network lost not found", "NotFound"),
-        (403, "authorization denied by plugin opa", "SwarmError"),  # a plugin of this machine
+        (403, "authorization denied by plugin opa", "SwarmError"),  # a plugin of this manager refuses, so another manager may accept
         (409, "name conflicts with an existing object", "SwarmError"),
         (500, "rpc error: code = Unavailable desc = x", "SwarmError"),
         (503, "This node is not a swarm manager", "SwarmError"),
@@ -185,7 +185,7 @@ def test_a_daemon_that_refuses_the_api_version_does_answer(manager, tmp_path):
 
 @pytest.mark.parametrize(("path", "status"), [("info", 404), ("info", 403), ("_ping", 403), ("_ping", 404)])
 def test_an_answer_of_another_server_is_not_blamed_on_the_version(manager, path, status):
-    """Another manager may answer, so this one counts as silent."""
+    """Another manager may answer, so this manager counts as unreachable."""
     with pytest.raises(swarm_manager.SwarmError, match="does not answer: not here. Start it") as caught:
         manager({"_ping": (200, "OK"), path: (status, "not here\n")}, api_version="auto")
     assert caught.value.details == {"swarm_state": "unreachable"}
@@ -230,11 +230,11 @@ def test_autolock_of_managers_is_reported(manager, swarm, autolocked):
         ({"docker_host": "https://192.0.2.1:2376", "tls": True, "client_cert": "/c"}, "the certificate of the server is not verified"),
         ({"docker_host": "tcp://192.0.2.1:2376", "validate_certs": True}, None),
         ({"docker_host": "tcp://192.0.2.1:2376", "tls": True, "validate_certs": True}, None),
-        ({"docker_host": "https://192.0.2.1:2376"}, None),  # verified unless tls says otherwise
+        ({"docker_host": "https://192.0.2.1:2376"}, None),  # the certificate is verified, because tls is not set
         ({"docker_host": "http://192.0.2.1:2375"}, "is used without TLS"),
         ({"docker_host": "192.0.2.1:2375"}, "is used without TLS"),
         ({"docker_host": "TCP://192.0.2.1:2375"}, "is used without TLS"),
-        ({"docker_host": ""}, None),  # DOCKER_HOST may be set but empty: the local socket
+        ({"docker_host": ""}, None),  # if DOCKER_HOST is empty, the local socket is used
         ({"docker_host": " unix:///run/x.sock"}, None),
     ],
 )
@@ -359,7 +359,7 @@ def test_a_log_that_cannot_be_read_is_an_error(manager):
 
 @pytest.mark.parametrize("end", [(), (CUT,)])
 def test_events_come_one_by_one_until_the_daemon_ends_them(manager, end):
-    """Each event arrives before the next one is sent. The first one says that the stream exists."""
+    """Each event arrives before the next event is sent. The first event shows that the stream exists."""
     more = threading.Event()
     events = manager({"events": Streamed(['{"Type":"node"}\n', more, '{"Type":"node"}\n', *end])}).node_events()
     next(events)

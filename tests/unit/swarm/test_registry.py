@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A registry's answer about an image, in dockerd's words: refused, accepted, or no answer."""
+"""dockerd's message about an image in a registry: the registry refused the image, accepted it, or did not answer."""
 
 from __future__ import annotations
 

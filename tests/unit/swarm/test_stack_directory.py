@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Only root can read the files of a stack, and none of them outlives the next run."""
+"""Only root can read the files of a stack. The next run removes left-over files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_leftovers_of_a_killed_run_are_removed_by_the_next_one(tmp_path: Path) -
     os.utime(old, (time.time() - 2 * ABANDONED_S,) * 2)
     made = Path(unpack(folder, "train", "", packed({"stack.yml": b"new"})))
     assert sorted(path.name for path in made.iterdir()) == ["stack.yml"]
-    # Of another swarm, and in use as far as is known.
+    # This folder belongs to another swarm, and may be in use.
     assert len(os.listdir(folder)) == 2
 
 

@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks impor
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import default_of
 
 HOUR = 3600
-NOW = epoch("2026-11-20T14:00:00Z")  # by then, the tasks of swarm_api have run for two hours
+NOW = epoch("2026-11-20T14:00:00Z")  # at this time, the tasks of swarm_api have run for two hours
 
 
 def labelled(value, key=KEY):
@@ -71,7 +71,7 @@ def test_ledger_and_evictions_agree(value, key, kept):
     ((evicted,),) = evictions([change], None, Listed((), [task("t1")], [labelled(value)], NOW, key))
     (record,) = found["nodes"][0]["tasks"]
     assert (record["kept"], evicted["kept"]) == (expected, expected)
-    assert (record["movable"], evicted["movable"]) == (True, True)  # swarm still counts it
+    assert (record["movable"], evicted["movable"]) == (True, True)  # swarm still counts this task
 
 
 def test_the_default_keep_label_is_the_same_everywhere():

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Observed with leaders of Docker 20.10.24 and 26.1.5: a task with one attempt is not started again after a second drain, even with a window of 20 s.
+"""Observed with leaders of Docker 20.10.24 and 26.1.5: after a second drain, a task with one attempt is not started again.
 
-A task of a global service always starts again when its node is back.
+This also holds for a window of 20 s. A task of a global service always starts again when its node is back.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def gone(*at, **options):
     return [made(one, ended=True, **options) for one in at]
 
 
-# the tasks of a slot, of which the last one runs -> how many attempts it has left
+# case -> (the tasks of a slot, the remaining attempts of the running task)
 CASES = {
     "no limit": ([made(0, 0)], None),
     "never restarted": ([made(0, 1)], 1),
@@ -41,12 +41,12 @@ CASES = {
     "three of three": ([*gone(0, 30, 60, attempts=3), made(90, 3)], 0),
     "in any order": ([made(90, 3), *gone(30, 60, 0, attempts=3)], 0),
     "a window, and drained long after the restart": ([*gone(0, attempts=1, window=20), made(30, 1, window=20)], 0),
-    "a window that the first two are out of": ([*gone(0, 30, 60, attempts=3, window=120), made(600, 3, window=120)], 2),
-    "a window that all are in": ([*gone(0, 540, 560, attempts=3, window=120), made(600, 3, window=120)], 0),
+    "a window without the first two tasks": ([*gone(0, 30, 60, attempts=3, window=120), made(600, 3, window=120)], 2),
+    "a window with all tasks": ([*gone(0, 540, 560, attempts=3, window=120), made(600, 3, window=120)], 0),
     "restarts of another version of the service": ([*gone(0, 30, attempts=1, image="bb:0"), made(60, 1)], 1),
-    "of another slot": ([*gone(0, 30, attempts=1, slot=2), made(60, 1)], 1),
-    "of another service": ([*gone(0, 30, attempts=1, service="s2"), made(60, 1)], 1),
-    "not known when": ([*({**one, "CreatedAt": None} for one in gone(0, 1, attempts=1, window=5)), made(600, 1, window=5)], 0),
+    "restarts of another slot": ([*gone(0, 30, attempts=1, slot=2), made(60, 1)], 1),
+    "restarts of another service": ([*gone(0, 30, attempts=1, service="s2"), made(60, 1)], 1),
+    "restarts at an unknown time": ([*({**one, "CreatedAt": None} for one in gone(0, 1, attempts=1, window=5)), made(600, 1, window=5)], 0),
 }
 
 
@@ -68,7 +68,7 @@ def test_a_global_service_uses_no_attempts():
 
 
 def test_evictions_use_the_same_rule():
-    """Even if the history comes after the task, and for each of several answers."""
+    """This holds even if the list has the former tasks after the running task. Each of several changes gets the same result."""
     before, after = {"Labels": {"m": "1"}, "Availability": "active"}, {"Labels": {}, "Availability": "active"}
     change = {"id": "n1", "hostname": "h", "changed": True, "before": before, "after": after}
     drained = dict(change, after=dict(before, Availability="drain"))

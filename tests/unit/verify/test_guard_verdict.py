@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._verify.probe_resu
 C = "GPU-5fa2e7a4-8888-4c53-9d1f-0c9a7d1e2f32"
 WITHOUT = "without a reservation, a task is refused"
 MORE = "with variables that request more than it reserved, a task is refused"
-# The form in which swarm has it from containerd's shim.
+# The form of the error that swarm gets from containerd's shim.
 REFUSED = (
     "starting container failed: failed to create task for container: failed to create shim task: OCI runtime create failed: gpu-swarm: "
     "the service gpu-swarm-verify-1f2e-2 is refused on this node (isolation: reserved): it sets DOCKER_RESOURCE_NVIDIA-GPU=all itself, "

@@ -153,7 +153,7 @@ def test_without_enforcement_isolation_is_not_tested(level):
         ("all", [], ["unreserved", "after the others"]),
         ("2", [B], ["unreserved", "after the others"]),
         ("1", [A, B], ["unreserved", "after the others"]),
-        ("1", [A, B, C], ["unreserved"]),  # nothing is free, and nothing is needed
+        ("1", [A, B, C], ["unreserved"]),  # no GPU is free, but this check needs none
     ],
 )
 def test_a_check_beside_a_reservation_waits_for_free_gpus(gpus, allocated, found):

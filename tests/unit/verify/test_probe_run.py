@@ -39,7 +39,7 @@ class Clock:
 
 
 class FakeManager:
-    """A swarm of two GPU nodes. Its tasks take a while and then end as ``outcome(service)`` says: (state, GPU, log).
+    """A swarm of two GPU nodes. Its tasks run for a while. Then they end with the result of ``outcome(service)``: (state, GPU, log).
 
     ``fail(what)`` may raise before anything is done.
     """
@@ -234,12 +234,12 @@ def test_a_gpu_that_swarm_allocates_twice_is_a_failure(clock, run):
 
 
 def test_a_guard_is_tested_with_the_rest_and_a_leak_fails_the_node(clock, run):
-    """At the same time, except for a check that needs the only GPU and comes after the test with it."""
+    """The checks run at the same time. Only a check that needs the node's only GPU runs after the test with this GPU."""
     manager = FakeManager(clock, good)
     result = run(manager, isolation={"n1": "reserved", "n2": "audit"})
     assert [(check["node"], check["probe"], check["state"]) for check in result["checks"]] == [
         ("n1", "allocated", "passed"),
-        ("n1", "unreserved", "failed"),  # the same log: it sees a GPU
+        ("n1", "unreserved", "failed"),  # its log is the same, so this task sees a GPU
         ("n1", "beside", "passed"),
         ("n2", "allocated", "passed"),
     ]
@@ -257,11 +257,11 @@ def test_check_mode_shows_how_a_guard_would_be_tested(clock, run):
 
 
 class Slots(FakeManager):
-    """A node with one card of two slots. An ended task returns its slot, and the next service gets that slot again."""
+    """A node with one card of two slots. When a task ends, its slot is free, and the next service gets this slot."""
 
     def __init__(self, clock, free=2):
         super().__init__(clock, None)
-        self.free = free  # another user takes one meanwhile
+        self.free = free  # another user gets a slot meanwhile
 
     def nodes(self):
         return [node("n1", resources=named(*SLOTS, kind="NVIDIA-SLOT"))]
@@ -298,7 +298,7 @@ def test_a_slot_that_is_tested_twice_counts_once(clock, run):
 
 
 def test_a_guard_is_tested_with_the_slot_of_an_ended_test(clock, run):
-    """The task beside the allocated ones runs after them, if they had all slots of a node."""
+    """If the allocated tasks had all slots of a node, the additional task runs after them."""
     result = run(Slots(clock), gpus="auto", isolation={"n1": "reserved"})
     found = [(check["probe"], check["reserved"], check["state"]) for check in result["checks"]]
     assert [one for one in found if one[0] != "unreserved"] == [

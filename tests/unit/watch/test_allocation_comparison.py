@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Compares processes on GPUs with reservations: the owner of a process, the allocation of its task, and the findings."""
+"""Compares processes on GPUs with reservations. Tests the owner of a process, the allocation of its task, and the findings."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_the_name_of_a_process_is_made_printable(tmp_path):
 
 
 def test_another_process_with_the_same_number_does_not_count(tmp_path, monkeypatch):
-    """Read again at the end, because another process may have got the number meanwhile."""
+    """The start time of the process is read again at the end, because another process may have got the number meanwhile."""
     assert proc(tmp_path) is not None
     read = process_owner._file
 
@@ -132,7 +132,7 @@ def test_a_user_is_looked_up_once_and_a_silent_directory_delays_nothing():
 
 @pytest.mark.parametrize(("takes_s", "answers", "spent_s"), [(5, False, 10), (4, True, 8), (0.01, True, 10)])
 def test_all_lookups_together_have_a_time_limit(takes_s, answers, spent_s):
-    """With a thousand users and a slow directory, systemd would end the watcher after three minutes of silence."""
+    """Otherwise, with a thousand users and a slow directory, systemd would end the watcher after three minutes of silence."""
     clock = [1000.0]
     calls = []
 
@@ -171,7 +171,7 @@ OLD = {key: value for key, value in RECORD.items() if key != "map"}
         (Assigned("NVIDIA-SLOT", f"{B}:1"), RECORD, [(B,)]),
         (Assigned("PAIR", "pair-0"), RECORD, [(A, B)]),
         (Assigned("VRAM-C1", "", True), RECORD, [(C,)]),
-        (Assigned("VRAM-C1", "", True), OLD, [(A, B, C)]),  # its card is not on record
+        (Assigned("VRAM-C1", "", True), OLD, [(A, B, C)]),  # the card of this slot is not recorded
         (Assigned("NVIDIA-SLOT", slot_name(B, 1)), OLD, [(B,)]),
         (Assigned("PAIR", group_name([A, B])), OLD, [(A, B)]),
         (Assigned("SSD", "", True), OLD, []),
@@ -247,9 +247,9 @@ def test_requests_of_docker_run_are_read(requests, found):
     [
         (["all"], [A, MIG, B]),
         (["0"], [A]),
-        (["1"], [MIG]),  # a card in MIG mode means its devices
+        (["1"], [MIG]),  # a card in MIG mode stands for its devices
         ([B, "7", ""], [B]),
-        ([A[:12], "GPU-f"], [A, B]),  # read like NVIDIA's tools do
+        ([A[:12], "GPU-f"], [A, B]),  # NVIDIA's tools read this value in the same way
         ([MIG], [MIG]),
         ([], []),
     ],
@@ -269,11 +269,11 @@ def test_an_idle_operator_s_container_with_the_card_of_a_task_is_found():
 
 @pytest.mark.parametrize("length", [40, 49, 50, 52, 53, 54, 55, 90])
 def test_a_container_with_a_long_name_is_one_finding(length):
-    """Even if the name leaves no room for that of its process."""
+    """This holds even if the name of the container leaves no room for the name of its process."""
     container, other = "container " + "n" * length, "container " + "n" * (length - 1)
     uses = [Use(A, "", short_text("%s (py)" % container))]
     assert {one.name for one in find_differences(uses, HELD, [A], [Use(A, "", short_text(container))])} == {"used-by-another"}
-    if length < 54:  # otherwise both are cut to the same text
+    if length < 54:  # longer names are cut to the same text
         assert {one.name for one in find_differences(uses, HELD, [A], [Use(A, "", short_text(other))])} == {"used-by-another", "seen-by-another"}
 
 
@@ -289,11 +289,11 @@ def found(name, card, task="", holder="", by="py"):
         (Use(C, "a", "py"), found("not-held", C, "a")),
         (Use(A, "none", "py"), found("used-by-another", A, "none", "a")),
         (Use(C, "none", "py"), found("not-held", C, "none")),
-        (Use(A, "unknown", "py"), None),  # its allocation could not be read
-        (Use(A, "gone", "py"), None),  # it ended during the reading
+        (Use(A, "unknown", "py"), None),  # the allocation of the task could not be read
+        (Use(A, "gone", "py"), None),  # the task ended during the reading
         (Use(A, "", "alice (py)"), found("used-by-another", A, "", "a", "alice (py)")),
         (Use(C, "", "alice (py)"), found("outside", C, by="alice (py)")),
-        (Use(MIG, "", "alice (py)"), None),  # outside the swarm
+        (Use(MIG, "", "alice (py)"), None),  # the swarm does not advertise this device
         (Use(MIG, "none", "py"), found("not-held", MIG, "none")),
     ],
 )
@@ -319,7 +319,7 @@ def test_two_reads_must_agree_and_a_finding_keeps_its_time():
     assert compare(well, 180) == []
     assert compare(wrong, 240) == []
     assert compare(wrong, 300) == [expected._replace(since=1240)]
-    assert compare(wrong, 3000) == []  # the time between is unknown
+    assert compare(wrong, 3000) == []  # nothing is known about the time between the two reads
 
 
 def test_a_long_unused_allocation_is_found():
@@ -332,12 +332,12 @@ def test_a_long_unused_allocation_is_found():
         assert compare(now, [Use(A, "a", "py")]) == []
     assert compare(600, [Use(A, "a", "py")]) == [("b", B, 0)]
     assert compare(660, [Use(B, "b", "py")]) == []
-    assert compare(720, [Use(B, "a", "py")]) == []  # another task's finding does not count
+    assert compare(720, [Use(B, "a", "py")]) == []  # the finding of another task does not count
     for now in range(780, 1200, 60):
         assert compare(now) == []
     assert compare(1200) == [("a", A, 600)]
     assert compare(1260) == [("a", A, 600), ("b", B, 660)]
-    assert compare(1320, known=(A,)) == [("a", A, 600)]  # the driver does not say
+    assert compare(1320, known=(A,)) == [("a", A, 600)]  # the driver does not report the processes
     assert compare(1380, held={"new": HELD["a"]}) == []
     assert Comparison(0).compare(Snapshot([], HELD, [], [A]), 0, 0) == []
 
@@ -443,7 +443,7 @@ def test_a_process_of_a_container_belongs_to_its_task(keeper, sleeper, monkeypat
     ("labels", "host", "expected"),
     [
         ({}, '{"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]}', True),
-        ({"monitors": "gpus"}, '{"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]}', False),  # it may see all cards
+        ({"monitors": "gpus"}, '{"DeviceRequests": [{"Count": -1, "Capabilities": [["gpu"]]}]}', False),  # it may see all cards by its label
         ({}, '{"DeviceRequests": [{"Count": "x", "Capabilities": [["gpu"]]}]}', False),
         ({}, '{"DeviceRequests": 5}', False),
         ({}, "[]", False),

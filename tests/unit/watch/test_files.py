@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the watcher knows without NVML: the kernel's log, the driver's files, and this collection's files on the node."""
+"""The watcher's sources besides NVML: the kernel's log, the driver's files, and this collection's files on the node."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_an_error_from_both_channels_counts_once(tmp_path, boot, nvml_first):
 
 @pytest.fixture
 def full(monkeypatch):
-    """Let every write fail with a full disk while the flag is set."""
+    """While the flag is set, let every write fail because of a full disk."""
     disk = {"full": True}
 
     def opened(path, mode="r", **more):
@@ -132,7 +132,7 @@ def test_the_log_is_read_from_now_on(tmp_path):
 
 @pytest.fixture
 def installed(tmp_path, monkeypatch):
-    """Make a driver's library, and the loaded module."""
+    """Create the library of a driver, and the file of the loaded module."""
     (tmp_path / "libnvidia-ml.so.580.95.05").write_bytes(b"ELF")
     (tmp_path / driver.LIBRARY).symlink_to("libnvidia-ml.so.580.95.05")
     monkeypatch.setattr(driver, "MODULE_VERSION", str(tmp_path / "version"))
@@ -159,7 +159,7 @@ def test_another_driver_is_noticed(installed):
 
 @pytest.fixture
 def node(tmp_path, monkeypatch):
-    """Make a node's record, and its two files."""
+    """Create the record of a node, and the two files of the node."""
     monkeypatch.setattr(written, "TOOLKIT", (str(tmp_path / "nvidia-ctk"),))
     (tmp_path / "nvidia-ctk").touch()
     settings = {"daemon_config": str(tmp_path / "daemon.json"), "runtime_config": str(tmp_path / "config.toml")}
@@ -189,7 +189,7 @@ def test_files_that_lost_our_parts_are_drift(node, tmp_path, name, content):
 
 
 def test_a_half_finished_run_is_no_drift(node, tmp_path):
-    """A run writes one file after the other, and the record last."""
+    """A run writes the files one after the other, and then the record."""
     assert node.read().drift is None
     (tmp_path / "journal.json").touch()
     (tmp_path / "daemon.json").write_bytes(b"{}")
@@ -212,7 +212,7 @@ def test_without_a_record_nothing_is_expected(node, tmp_path):
 
 @pytest.mark.parametrize("name", ["record.json", "daemon.json"])
 def test_an_unreadable_file_changes_nothing(node, tmp_path, name):
-    """The known state still counts, and the file is read again next time."""
+    """The last known state is used, and the next read tries the file again."""
     assert node.read().expected == [UUID]
     (tmp_path / name).rename(tmp_path / "kept")
     (tmp_path / name).mkdir()  # root can read any file, but not a directory as a file

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The process that loads NVML: queried repeatedly, given up if it hangs, and never two at once."""
+"""The process that loads NVML. It is queried repeatedly. If it hangs, the reader abandons it. Two such processes never run at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WELL = {"error": None, "text": None, "gpus": [GPU]}
 
 
 class ShiftedClock(Clock):
-    """The reader's time. Tests move it forward, so no result depends on the speed of the machine."""
+    """The reader's clock. Tests move the clock forward, so no result depends on the speed of the machine."""
 
     def __init__(self):
         self.passed = 0.0
@@ -41,7 +41,7 @@ def clock():
 
 @pytest.fixture
 def made(tmp_path, monkeypatch, clock):
-    """Make a reader whose child does this. The child's process number is the text of the reading."""
+    """Return a reader whose child runs this function. The text of a reading is the process id of the child."""
     readers = []
 
     def make(work, limit=5.0):
@@ -87,7 +87,7 @@ def test_a_hung_process_is_given_up(made, tmp_path):
 
 
 class Driver:
-    """NVML as a child sees it: it answers at once, or hangs while the file exists."""
+    """Simulates NVML in a child. NVML answers at once, but hangs while the file exists."""
 
     def __init__(self, folder):
         self.hangs = folder / "hangs"
@@ -105,7 +105,7 @@ def driver(tmp_path, monkeypatch):
 
 
 def until(it, error, limit=20, **options):
-    """Read until this error appears. Return that reading and the earlier ones."""
+    """Read until this error appears. Return this reading and the earlier readings."""
     found, end = [it.read(**options)], time.monotonic() + limit
     while found[-1]["error"] != error:
         assert time.monotonic() < end, found[-3:]
@@ -128,7 +128,7 @@ def test_a_process_that_answered_before_hangs_sooner_and_is_slow_until_then(made
     hanging = it.read()
     assert (hanging["error"], hanging["slow"], it._child) == ("hang", True, None)
     assert hanging["text"] == "NVML gave no answer within 20 s"
-    # The next one must start the cards, and gets the whole time for that.
+    # The next child must initialise the cards. It gets the whole time limit for this.
     assert [it.read()["error"] for _time in range(3)] == ["slow"] * 3
     clock.let_pass(1.5 * reader.HANG_S)
     assert it.read()["error"] == "slow"
@@ -163,7 +163,7 @@ def test_after_a_boot_a_driver_has_time_to_start_its_cards(made, driver, clock):
     assert it.read(patient=True)["error"] == "slow"
     clock.let_pass(reader.HANG_S)
     hanging = it.read(patient=True)
-    assert (hanging["error"], hanging["slow"]) == ("hang", True)  # the cards are started
+    assert (hanging["error"], hanging["slow"]) == ("hang", True)  # the cards are initialised
 
 
 def test_hung_processes_are_reported_by_the_next_reading(made, driver, clock, monkeypatch):
@@ -185,7 +185,7 @@ def test_hung_processes_are_reported_by_the_next_reading(made, driver, clock, mo
 
 @pytest.mark.parametrize(("timeout_s", "limit_s"), [(60, 20), (300, 260), (30, 20), (5, 5)])
 def test_nvml_has_a_time_limit(tmp_path, timeout_s, limit_s):
-    """A user who sets more time than the default has a slow machine."""
+    """If a user sets a longer limit than the default, the machine is slow, so later readings also get more time."""
     it = reader.Reader(str(tmp_path), {"nvml_timeout": timeout_s, "nvml_path": None}, lambda: None, Clock())
     assert it._limit_s() == timeout_s
     it._is_warm = True
@@ -213,7 +213,7 @@ def test_no_second_process_is_started_beside_the_first(made):
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Make a reader of the lab's NVML, and the file that controls it."""
+    """Return a reader of the lab's NVML, and the file that controls NVML."""
     path = tmp_path / "nvml.conf"
     path.write_text("[gpu 0-1]\nname = NVIDIA H100 80GB HBM3\ncompute = 9.0\nxid = 48\n")
     monkeypatch.setenv("GPU_LAB_NVML", str(path))
@@ -233,7 +233,7 @@ def await_events(it, number):
 
 
 def registered(it, path):
-    """Wait until NVML has registered the cards. Later errors are reported, but earlier ones are not."""
+    """Wait until NVML has registered the cards. NVML reports errors only after this time."""
     for xid in range(900, 999):
         with path.open("a") as stream:
             stream.write(f"[gpu 0]\nxid = {xid}\n")
@@ -294,7 +294,7 @@ def test_a_process_that_ends_while_nobody_reads_is_noticed_and_replaced(machine)
 def test_the_process_ends_with_the_service(made):
     it = made(lambda: WELL)
     child = int(it.read()["text"])
-    os.close(it._pipes[0])  # as if the service were killed
+    os.close(it._pipes[0])  # simulates a killed service
     assert os.waitpid(child, 0)[0] == child
     it._child = None
     os.close(it._pipes[1])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The process that writes the label: at once, or when no task runs there that an old leader could stop because of it."""
+"""The process that writes the label. It writes at once, or waits while an old leader could stop a task because of the update of the node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BY_HAND = {**TASK, "name": "by-hand", "service": None, "task": None}
 
 @pytest.fixture
 def it(tmp_path, monkeypatch):
-    """Make a node with a label that its watcher wrote."""
+    """Return a node with a label that its watcher wrote."""
     monkeypatch.setattr(engine, "POLL_S", 0.001)
     monkeypatch.setattr(installed, "runs", lambda *_process: True)
     found = node(tmp_path, health=True, health_faults=[79], health_ignored=[], nvml_timeout=60)
@@ -94,13 +94,13 @@ def test_a_fault_is_written_at_once_and_its_end_waits(it):
 
 
 def test_a_card_that_is_no_longer_advertised_is_not_reported_as_lost(it):
-    """The watcher checked it before a run had the node's lock, and wrote after it. The run has replaced the card."""
+    """The watcher checked the card before a run locked the node. It writes after the run, and the run has replaced the card."""
     assert "advertises" in write(it, FAULT.replace(UUIDS[0], UUIDS[3]))["blocked"]
     assert shown(it) == [KEY + "ok"]
 
 
 def test_a_stopping_service_leaves_logged_errors(it, monkeypatch):
-    """A window that has nothing to do with cards stops it too, and so does a restart of services after an update."""
+    """The service may stop for other reasons than its cards, for example in a window or in a restart of services after an update."""
     monkeypatch.setenv("SERVICE_RESULT", "success")
     monkeypatch.setattr(report._bounded, "run", lambda *_words, **_more: (0, "running", ""))
     path = Path(it.watcher.home, "events.json")

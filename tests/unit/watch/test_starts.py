@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A dockerd that another program started has loaded the daemon.json of that time, if that can be known."""
+"""If another program starts dockerd, dockerd loads the daemon.json of this moment. Decides whether the loaded content is known."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def look(process=P1, sha256="A", untouched=True, before_start=False, noted=None)
 CASES = {
     "nothing happened": (KNOWN, look(), "A"),
     "an edit is not loaded": (KNOWN, look(sha256="B", untouched=False), "A"),
-    "nor where it is older than dockerd by a clock that somebody has set": (KNOWN, look(sha256="B", untouched=False, before_start=True), "A"),
-    "a start with the file as it was": (KNOWN, look(P2), "A"),
-    "a start with an edit of before": ({**KNOWN, "seen": "B"}, look(P2, "B"), "B"),
-    "an edit and a start since the last look, in this order": (KNOWN, look(P2, "B", False, True), "B"),
-    "a start and an edit": (KNOWN, look(P2, "B", False), None),
-    "an edit, a start and the way back": (KNOWN, look(P2, "A", False), None),
+    "an edit that looks older than dockerd after somebody set the clock": (KNOWN, look(sha256="B", untouched=False, before_start=True), "A"),
+    "a start with an unchanged file": (KNOWN, look(P2), "A"),
+    "a start after a known edit": ({**KNOWN, "seen": "B"}, look(P2, "B"), "B"),
+    "an edit and then a start since the last look": (KNOWN, look(P2, "B", False, True), "B"),
+    "a start and then an edit since the last look": (KNOWN, look(P2, "B", False), None),
+    "an edit, a start and the former content again": (KNOWN, look(P2, "A", False), None),
     "dockerd is down": (KNOWN, look(None), None),
-    "and was started again": ({"process": None, "sha256": None, "seen": "B"}, look(P2, "B"), "B"),
-    "the first look of all": ({}, look(), None),
-    "a reload or a restart of this collection's": (KNOWN, look(P2, "C", False, noted={"process": P2, "sha256": "C"}), "C"),
-    "its label": (KNOWN, look(sha256="C", untouched=False, noted={"process": P1, "sha256": "C"}), "C"),
-    "an edit after that": (KNOWN, look(sha256="D", untouched=False, noted={"process": P1, "sha256": "C"}), "A"),
+    "a start after dockerd was down": ({"process": None, "sha256": None, "seen": "B"}, look(P2, "B"), "B"),
+    "the first look": ({}, look(), None),
+    "a reload or a restart by this collection": (KNOWN, look(P2, "C", False, noted={"process": P2, "sha256": "C"}), "C"),
+    "a new label by this collection": (KNOWN, look(sha256="C", untouched=False, noted={"process": P1, "sha256": "C"}), "C"),
+    "an edit after a new label": (KNOWN, look(sha256="D", untouched=False, noted={"process": P1, "sha256": "C"}), "A"),
     "no file": (KNOWN, look(P2, None, False), None),
 }
 
@@ -48,7 +48,7 @@ def test_the_loaded_file_is_known_or_unknown(known, found, loaded):
 
 
 class Node:
-    """The files of a node, and a dockerd that a test starts."""
+    """The files of a node, and a fake dockerd that a test starts."""
 
     def __init__(self, home, monkeypatch):
         (home / "health").mkdir()
@@ -100,7 +100,7 @@ def test_its_file_is_written_only_after_a_change(node):
             node.config.write_text(text)
         node.look()
         written.append(os.stat(node.home / "dockerd.json").st_ino)
-        os.link(node.home / "dockerd.json", node.home / f"{len(written)}.json")  # so that no other file gets its number
+        os.link(node.home / "dockerd.json", node.home / f"{len(written)}.json")  # so that no other file gets the inode number of the former file
     assert [written[0] == written[1], written[1] == written[2], written[2] == written[3]] == [True, False, True]
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""NVIDIA's toolkit is tried after changes of files, and every minute while it fails."""
+"""The watcher tries NVIDIA's toolkit after changes of files, and every minute while the toolkit fails."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_failing_toolkit_is_tried_each_minute(node):
 
 
 def test_the_read_that_confirms_a_fault_tries_the_toolkit_again(node):
-    """As while a package is half installed."""
+    """For example, the toolkit fails while a package is half installed."""
     node.fails = True
     assert node.it.problem(UUIDS)
     node.fails = False

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watcher's service on a node: what it reports of what it reads, and when."""
+"""The watcher's service on a node: the labels that it reports, and the time of each report."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def node(tmp_path, monkeypatch):
 
 
 def faults(node):
-    """Return what was written, without what follows the reason."""
+    """Return the written labels, without the text after the reason."""
     return [label.partition(" since=")[0] for label in node.written]
 
 
@@ -131,7 +131,7 @@ def test_what_waits_for_tasks_is_in_the_status_and_a_new_fault_does_not_wait_for
     node.set_nvml(T4)
     node.answer(waits="tasks run here (train)")
     node.step(50)
-    assert node.written[1:] == ["ok", "ok"]  # each takes a process
+    assert node.written[1:] == ["ok", "ok"]  # each attempt starts a process
     assert node.status["waits"] == "tasks run here (train)"
     node.set_nvml(NO_DRIVER)
     node.answer()
@@ -142,7 +142,7 @@ def test_what_waits_for_tasks_is_in_the_status_and_a_new_fault_does_not_wait_for
 
 @pytest.mark.parametrize(("text", "reason"), [(NO_GPU, "lost"), (None, "hang"), (MISMATCH, "mismatch")])
 def test_a_fault_that_comes_again_is_another_one_though_the_managers_never_saw_its_end(node, text, reason):
-    """Its end waits for tasks that do not end, and whoever returned the node to service knows of the first one only."""
+    """The report of the end waits for tasks that do not end. A person who returned the node to service knows only the first fault."""
     node.step(3)
 
     def fail():
@@ -184,7 +184,7 @@ def test_a_label_that_somebody_else_put_there_is_written_anew(node):
 
 
 def test_that_nobody_watches_is_corrected_at_once(node):
-    """As when a person runs the command that runs after the service."""
+    """For example, a person ran the command that systemd runs after the service."""
     node.write_daemon_json("unwatched")
     node.step(2)
     node.write_daemon_json("unwatched")
@@ -226,7 +226,7 @@ def test_without_labels_of_the_node_the_model_is_reported_and_stays_when_a_card_
     assert node.written == ["ok model=Tesla-T4"]
     node.set_nvml(NO_GPU)
     node.step(15)
-    assert faults(node)[1:] == [LOST]  # the same fault, since the same time
+    assert faults(node)[1:] == [LOST]  # the fault and its start are unchanged
     assert node.written[1].endswith(" model=Tesla-T4")
 
 
@@ -244,7 +244,7 @@ def test_cards_of_two_models_stay_such_when_one_of_them_is_lost(node):
 
 
 def test_a_card_that_is_lost_is_reported_with_where_it_is(node):
-    """As it was read before, by this service or by the one before it. Nothing is written for that while all is well."""
+    """The place was read earlier, by this service or by the former service. While the card works, the place is not written into the label."""
     node.step(3)
     record = node.state / "cards.json"
     (card,) = json.loads(record.read_text())["cards"]
@@ -256,7 +256,7 @@ def test_a_card_that_is_lost_is_reported_with_where_it_is(node):
     assert label.startswith(f"{LOST} since=")
     assert label.endswith(f" pci={PCI} serial=1322")
     assert json.loads(record.read_text())["cards"] == [card]
-    node.advertise()  # somebody has consented to do without it
+    node.advertise()  # somebody has consented to the loss of the card
     node.write_daemon_json(label)
     node.step(15)
     (warning,) = node.written[1:]
@@ -275,7 +275,7 @@ def test_an_error_that_the_driver_logs(node):
 
 
 def test_an_error_that_nvml_reports_and_the_log_too(node, capsys):
-    """It is one fault. The log says more, so its words are repeated."""
+    """Both reports are one fault. The log has more details, so the watcher prints the error again with the text of the log."""
     text, said = [T4], []
 
     def fail():
@@ -304,7 +304,7 @@ def test_an_error_that_nvml_reports_and_the_log_too(node, capsys):
     [
         ("6,1,1,-;docker0: port 1 entered blocking state", False),
         ("3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 79, lost", True),
-        ("3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 13, an application's own", False),  # which come by the thousand
+        ("3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 13, an application's own", False),  # such errors occur in thousands
         ("3,1,1,-;NVRM: Xid (PCI:0000:c1:00): 4711, a new one", True),
     ],
 )
@@ -315,7 +315,7 @@ def test_only_an_error_of_the_driver_is_looked_at_before_its_time(node, line, at
 
 
 def test_an_error_that_the_driver_logs_while_it_does_not_answer(node):
-    """As when a card falls off the bus."""
+    """For example, a card has fallen off the bus."""
     node.step(3)
     node.stop_nvml()
     node.log(XID_79)
@@ -342,7 +342,7 @@ def test_a_full_disk_ends_nothing_and_is_said_once_for_each_file(node, capsys):
     assert json.loads((node.home / "events.json").read_text())["events"][0]["xid"] == 79
 
 
-# -- what is a fault -----------------------------------------------------------------------------------------------------
+# -- conditions that are faults ------------------------------------------------------------------------------------------
 
 
 def test_what_the_driver_requires_is_a_fault(node):
@@ -367,7 +367,7 @@ def test_after_a_boot_the_driver_has_time_to_be_loaded(node, uptime, writes):
 
 @pytest.mark.parametrize(("uptime", "writes"), [(20, []), (900, ["fault reason=uvm"])])
 def test_cuda_needs_a_device_that_nvml_does_not_need(node, uptime, writes):
-    """After a reboot nvidia-smi works, and every task of CUDA fails. What makes the device has the time that a driver has to be loaded."""
+    """After a reboot nvidia-smi works, but every CUDA task fails. The device may be created as late as the driver may be loaded."""
     node.step(3)
     node.set_uvm(has_device=False)
     node.set_uptime(uptime)
@@ -420,7 +420,7 @@ def test_the_toolkit_is_not_tried_where_the_readings_say_more(node, text):
     assert node.tried() == 0
 
 
-# -- a driver that answers late, or not ----------------------------------------------------------------------------------
+# -- a driver that answers late or never ---------------------------------------------------------------------------------
 
 
 def test_a_reading_that_takes_long_is_reported_and_one_that_takes_too_long_at_once(node):
@@ -438,7 +438,7 @@ def test_a_reading_that_takes_long_is_reported_and_one_that_takes_too_long_at_on
 
 
 def test_one_that_another_watcher_holds_up_takes_two_readings(node):
-    """A child of the service before may still be about to end."""
+    """A child of the former service may not have ended yet."""
     with open(node.home / "reader.lock", "w", encoding="ascii") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         node.step()
@@ -506,7 +506,7 @@ def test_while_a_fault_stands_the_child_is_renewed_each_minute(node):
 
 
 def test_a_child_that_still_has_to_answer_is_not_renewed(node):
-    """Otherwise a driver that hangs during a fault would be found later."""
+    """Otherwise, a driver that hangs during a fault would be found later."""
     node.step(3)
     node.set_nvml(NO_GPU)
     while node.clock.now < 1050:
@@ -552,7 +552,7 @@ esac
 
 @pytest.fixture
 def program(node):
-    """The node with the whole program of the watcher."""
+    """Return the command that starts the whole program of the watcher on the node."""
     node.program.write_text(PROGRAM)
     (node.home / "settings.json").write_text(json.dumps(node.settings))
     node.write_program("bin/systemctl", SYSTEMCTL)
@@ -560,7 +560,7 @@ def program(node):
 
 
 def test_of_two_watchers_one_runs(node, program):
-    """The second one is started by hand, say. What reads NVML for the first, and may outlast it, does not take its place."""
+    """For example, a person starts a second watcher. A child of the first watcher may still run later, but does not block a new watcher."""
     first = watch_loop.lock_node(str(node.home))
     second = subprocess.run([*program, "watch", str(node.root)], capture_output=True, text=True, check=False, timeout=LIMIT_S)
     assert second.returncode == 1
@@ -604,8 +604,8 @@ def test_systemd_ends_the_service_and_with_it_a_child_that_hangs(node, program):
         try:
             assert systemd.recv(100) == b"READY=1"
             assert (node.status["label"], node.status["pid"]) == ("warning reason=slow since=5", service.pid)
-            assert systemd.recv(100) == b"WATCHDOG=1"  # while it waits for the child's first answer
-            await_file(node.state / "cards.json")  # now it waits for the next inspection
+            assert systemd.recv(100) == b"WATCHDOG=1"  # the watcher waits for the child's first answer
+            await_file(node.state / "cards.json")  # the watcher waits for the next inspection
             os.kill(node.child(service.pid), signal.SIGSTOP)
             service.send_signal(signal.SIGTERM)
             assert service.wait(LIMIT_S) == 0
