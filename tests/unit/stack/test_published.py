@@ -59,7 +59,11 @@ REFUSED = {
     "gpu-support: all": (devices({**NVIDIA, "count": "all"}), "its count is all. Swarm allocates GPUs by number", BY_NUMBER),
     "gpu-support: neither count nor ids": (devices(NVIDIA), "has no count, which would mean all GPUs of the machine", BY_NUMBER),
     "gpu-support: ids": (devices({**NVIDIA, "device_ids": ["0", "3"]}), "names device_ids, but swarm chooses the cards", BY_SWARM),
-    "gpu-support: ids and count": (devices({**NVIDIA, "device_ids": ["0"], "count": 1}), "names device_ids", "`device_ids`, even together with a `count`"),
+    "gpu-support: ids and count": (
+        devices({**NVIDIA, "device_ids": ["0"], "count": 1}),
+        "names device_ids",
+        "`device_ids`, even together with a `count`",
+    ),
     "gpu-support: no capabilities": (devices({"driver": "nvidia", "count": 1}), "Write capabilities: [gpu]", "a device without `capabilities`"),
     "gpu-support, formerly: runtime": ({"runtime": "nvidia"}, "runtime is not supported on Swarm", "`runtime: nvidia`"),
     "deploy: a UUID": (devices({"capabilities": ["gpu"], "device_ids": ["GPU-1"]}), "names device_ids", BY_SWARM),
