@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One fleet for all tests of a session, and its first provision, from which several tests start."""
+"""One fleet for all tests of a session. Several tests start from the state after the fleet's first provision."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NODES = ["m1", "g1", "g2"]
 # Settings of a user in daemon.json of g1.
 BY_A_PERSON = yaml.safe_load((HERE / "fleet.yml").read_text())["nodes"]["g1"]["daemon_json"].encode()
 PROXY = "/etc/apt/apt.conf.d/80proxy"
-# A proxy that does not exist, and a host that needs none. An installation works only if both settings are kept.
+# A proxy that does not exist, and a host that needs no proxy. An installation works only if both settings are kept.
 PROXY_SETTING = b'Acquire::http::Proxy "http://127.0.0.1:9";\nAcquire::http::Proxy::lab-repo "DIRECT";\n'
 
 
@@ -43,7 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def fleet(booted: Fleet) -> Fleet:
-    """Make x5 join a swarm that does not exist. That fails after 25 s and leaves the node half-joined."""
+    """Make x5 join a swarm that does not exist. The attempt fails after 25 s and leaves the node half-joined."""
     booted["x5"].leave()
     booted["x5"].run("systemd-run", "--collect", "docker", "swarm", "join", "--token", TOKEN, NOBODY)
     return booted

@@ -14,8 +14,8 @@ from typing import Any
 
 from .fleet import Fleet, Run
 
-# Appended to the connection plugin of the lab's inventory. It loses the connection to hosts in the file LAB_CUT, for one call only if they are
-# listed as HOST:once.
+# This code is appended to the connection plugin of the lab's inventory. The plugin then loses the connection to each host in the file LAB_CUT. If the
+# file lists a host as HOST:once, only one call to this host is lost.
 CUT = """
 
 def is_cut(host):
@@ -59,7 +59,7 @@ class Cutter:
         self.list.write_text(" ".join(hosts))
 
     def task(self, name: str, *hosts: str) -> dict[str, Any]:
-        """Return a task with that name during which these hosts are cut off."""
+        """Return a task that cuts off these hosts on the host ``name``."""
         local = {"ansible_connection": "local", "ansible_python_interpreter": "{{ ansible_playbook_python }}"}
         cut = {"dest": str(self.list), "content": " ".join(hosts), "mode": "0600"}
         when = f"inventory_hostname == '{name}'"

@@ -30,7 +30,7 @@ DAEMON_JSON = "/etc/docker/daemon.json"
 CONFIG_TOML = "/etc/nvidia-container-runtime/config.toml"
 STATE_DIR = "/var/lib/gpu-swarm"
 UUID = re.compile(r"GPU-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-# A run that hangs is ended. Beside two other stages, a run over several nodes can take minutes.
+# A run that takes longer than this is killed (seconds). While two other stages run, a run over several nodes can take minutes.
 LIMIT_S = 900
 
 
@@ -45,7 +45,7 @@ def toolkit(**wanted: Any) -> tuple[str, str]:
 
 
 def wait_until(what: str, condition: Callable[[], Any], seconds: float = 60, shown: Callable[[], Any] = lambda: "no more is known") -> Any:
-    """Return the first true result of the condition. After the time limit, the failure has the result of ``shown``."""
+    """Return the first true result of the condition. After the time limit, fail with the result of ``shown``."""
     end = time.monotonic() + seconds
     while not (answer := condition()):
         assert time.monotonic() < end, f"gave up after {seconds:.0f} s of waiting for {what}: {shown()}"
@@ -74,7 +74,7 @@ class Run:
         return [result["msg"] for result in self.results(host) if "msg" in result]
 
     def row(self, host: str) -> str:
-        """Return the host's line of the last table, without its name. A line of the recap would have a colon there."""
+        """Return the host's line of the last table, without the host's name. In the recap, a colon follows the name."""
         return re.findall(rf"^{host} +(?![ :])(.*)$", self.output, re.MULTILINE)[-1]
 
     def too_wide(self, columns: int) -> list[str]:
@@ -113,7 +113,7 @@ class Node:
         return json.loads(self.docker(*command))
 
     def inspect_tasks(self, ids: Iterable[str]) -> list[dict[str, Any]]:
-        """Return the tasks that the manager still has. It forgets the oldest tasks of a slot when new ones come."""
+        """Return the tasks that the manager still has. The manager deletes the oldest tasks of a slot when swarm creates new tasks."""
         command = ("docker", "inspect", "--type", "task", *ids)
         done = self.start(*command, check=False)
         others = [line for line in done.stderr.decode().splitlines() if line and not line.endswith("not found")]
@@ -128,12 +128,12 @@ class Node:
         self.start("sh", "-c", 'mkdir -p "${1%/*}" && cat > "$1"', "-", path, text=content)
 
     def dockerd(self, verb: str, *units: str) -> None:
-        """Start, restart or kill dockerd with systemctl. A unit may start three times a minute, so starts of earlier tests are reset first."""
+        """Start, restart or kill dockerd with systemctl. A unit may start three times a minute, so this first resets the starts of earlier tests."""
         self.run("systemctl", "reset-failed", "docker.service")
         self.run("systemctl", *verb.split(), *(units or ("docker.service",)))
 
     def started(self) -> str:
-        """Return the time of dockerd's last start. It is empty while dockerd does not run."""
+        """Return the time of dockerd's last start. The result is empty while dockerd does not run."""
         shown = self.run("systemctl", "show", "--property", "ActiveState,ActiveEnterTimestampMonotonic", "docker.service")
         state = dict(line.split("=", 1) for line in shown.splitlines())
         return state["ActiveEnterTimestampMonotonic"] if state["ActiveState"] == "active" else ""
@@ -142,7 +142,7 @@ class Node:
         return {path: self.read(path) for path in (DAEMON_JSON, CONFIG_TOML)}
 
     def advertised(self) -> tuple[dict[str, Any], bytes | None]:
-        """Return the node's files without the report of its watcher, which no run writes."""
+        """Return the settings in the node's files, without the watcher's report, because no run writes the report."""
         daemon = json.loads(self.read(DAEMON_JSON) or b"{}")
         labels = [label for label in daemon.pop("labels", []) if not label.startswith("fleet.gpu-swarm.health=")]
         return {**daemon, "labels": labels}, self.read(CONFIG_TOML)
@@ -151,7 +151,7 @@ class Node:
         return self.docker_json("info", "--format", "{{json .Swarm}}")
 
     def gpus(self) -> list[str]:
-        """Return the full UUIDs of its GPUs from nvidia-smi, which lists the others even if it fails for a lost one."""
+        """Return the full UUIDs of the node's GPUs. If a GPU is lost, nvidia-smi fails but still lists the other GPUs."""
         return UUID.findall(self.run("nvidia-smi", "-L", check=False))
 
     def touch(self) -> None:
@@ -169,7 +169,7 @@ class Node:
         self.run("docker", "swarm", "leave", "--force", check=False)
 
     def unwatched(self) -> None:
-        """Stop a watcher of an earlier test, because it reports changes of other tests at any time."""
+        """Stop the watcher that an earlier test started. Otherwise it may report the changes of this test at any time."""
         self.run("systemctl", "stop", "gpu-swarm-health.service", check=False)
 
     @contextmanager
@@ -198,7 +198,7 @@ class Fleet:
     def of(cls, name: str, work: Path) -> Fleet:
         lab = Lab.from_environment()
         found = yaml.safe_load((output(name) / "inventory.yml").read_text())["all"]
-        # Wide enough that no text for a test is folded.
+        # Wide enough that Ansible wraps no line that a test reads.
         env = {**os.environ, **variables(lab, output(name)), "NO_COLOR": "1", "ANSIBLE_NOCOLOR": "1", "COLUMNS": "1000"}
         return cls(name, env, found["hosts"], found["vars"], work)
 
@@ -207,7 +207,7 @@ class Fleet:
         return Node(name, host["ansible_host"], host["lab_address"], self.env["DOCKER_HOST"])
 
     def inventory(self, hosts: dict[str, dict[str, Any]] | None = None, **groups: list[str]) -> Path:
-        """Write an inventory with some of the fleet's nodes. ``hosts`` adds variables for them, or hosts of no fleet."""
+        """Write an inventory with some of the fleet's nodes. ``hosts`` adds variables for these nodes, or hosts outside the fleet."""
         more = hosts or {}
         members = {name: {**self.hosts.get(name, {}), **more.get(name, {})} for names in groups.values() for name in names}
         children = {group: {"hosts": {name: {} for name in names}} for group, names in groups.items()}
@@ -254,12 +254,12 @@ class Fleet:
         return replace(self, hosts=found["hosts"], vars=found["vars"])
 
     def inside(self) -> Fleet:
-        """Return the same fleet with the controller in its network, because only there the addresses of nodes exist."""
+        """Return the same fleet with the controller in the fleet's network. The addresses of nodes exist only there."""
         pid = Lab.from_environment().pidfile.read_text().strip()
         return replace(self, network=("nsenter", f"--net=/proc/{pid}/ns/net", "--"))
 
     def swap_gpus(self, node: str, machine: str) -> None:
-        """Give a node the GPUs of another machine, by its name in tests/lab/nvml/fleet."""
+        """Give a node the GPUs of another machine. ``machine`` is a name in tests/lab/nvml/fleet, or a file."""
         lab("nvml", self[node].container, machine)
 
 
@@ -271,7 +271,7 @@ def lab(*arguments: str) -> None:
 
 
 def at_hand(name: str, description: Path, given: str | None, work: Path) -> Iterator[Fleet]:
-    """Start the fleet of that description, or use the given one, which stays up."""
+    """Start a fleet from this description. If a fleet is ``given``, use it and leave it up."""
     if given:
         yield Fleet.of(given, work)
         return
@@ -283,7 +283,7 @@ def at_hand(name: str, description: Path, given: str | None, work: Path) -> Iter
 
 
 def of_its_own(name: str, description: str, work: Path) -> Iterator[Fleet]:
-    """A fleet for one file of tests."""
+    """Start a fleet for one file of tests."""
     path = work / "fleet.yml"
     path.write_text(description)
     yield from at_hand(name, path, None, work)

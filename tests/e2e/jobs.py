@@ -13,11 +13,11 @@ LABEL = "label=gpu-swarm.job"
 
 
 def label_leaves_alone(manager: Node, names: list[str]) -> None:
-    """Check that an update of a label does not touch ended tasks of these services. Afterwards there is a service ``marker``."""
+    """Check that an update of a label does not touch ended tasks of these services. This leaves a service ``marker`` behind."""
     tasks = {name: manager.docker("service", "ps", "--quiet", name) for name in names}
     for name in names:
         manager.docker("service", "update", "--detach", "--quiet", "--label-add", "a=b", name)
-    # Swarm has created all tasks by now, because a service that came later has its task.
+    # Swarm has created all earlier tasks by now, because a service that was created later has its task.
     once = ("--restart-condition", "none", "lab/task", "true")
     manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "marker", *once)
     wait_until("a task of another service", lambda: "Complete" in manager.docker("service", "ps", "marker"))

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs on a manager: removes finished jobs while another client runs them again, and prints the results as JSON.
 
-The other client is in turn a writer who read the service earlier, like a person at a terminal, and swarm_job. It acts at any moment of the
-removal.
+Two other clients take turns: a writer who read the service earlier, like a person at a terminal, and the module swarm_job. Each of them writes at any
+moment of the removal.
 """
 
 import contextlib

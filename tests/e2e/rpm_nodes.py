@@ -28,11 +28,11 @@ RETIRED = ["nvidia-container-runtime", "nvidia-docker2"]
 MARK = "/var/lib/gpu-swarm/packages-unfinished"
 PROXY = Path(__file__).with_name("forward.py")
 PROXY_URL = "http://127.0.0.1:3128"
-# No node can resolve this name, so files from there came through the proxy.
+# No node can resolve this name, so every file from this host came through the proxy.
 BEHIND_IT = f"http://mirror.invalid/{NVIDIA}"
 
 
-# Like NVIDIA's nvidia-docker.repo, plus a section of another owner, which must stay. None of the three can be reached.
+# Like NVIDIA's nvidia-docker.repo, plus a section of another owner. That section must stay. None of the three repositories can be reached.
 STALE = "[{0}]\nname={0}\nbaseurl=https://nvidia.github.io/{0}/stable/rpm/$basearch\nenabled=0\n\n"
 OWN = "[own]\nname=own\nbaseurl=http://mirror.invalid/own\nenabled=0\n\n"
 
@@ -45,7 +45,7 @@ class Manager:
     key: str
     upgrade: tuple[str, ...]
     locks: str
-    conf: str  # the file with its proxy; empty: it uses the environment
+    conf: str  # the file with the proxy setting; empty if the package manager uses the environment
 
 
 DNF = Manager(
@@ -153,7 +153,7 @@ def keep_foreign_hold(fleet: Fleet) -> None:
 
 
 def finish_killed_upgrade(fleet: Fleet) -> None:
-    """Kill rpm during an upgrade. Then it has the package twice, and nvidia-ctk already reports the wanted version."""
+    """Kill rpm during an upgrade. Then rpm's database lists the package twice, and nvidia-ctk already reports the wanted version."""
     for node, _manager in nodes(fleet).values():
         node.run("touch", rpms.KILL)
     done = role(fleet, version="1.19.1")
@@ -171,7 +171,7 @@ def finish_killed_upgrade(fleet: Fleet) -> None:
 
 @contextmanager
 def a_mirror(name: str) -> Iterator[Path]:
-    """Serve a copy of the repository beside it."""
+    """Serve a copy of the repository beside the original."""
     lab = Lab.from_environment()
     target = lab.repository / name / rpms.repository(lab).relative_to(lab.repository / NVIDIA)
     shutil.copytree(rpms.repository(lab), target)
@@ -182,7 +182,7 @@ def a_mirror(name: str) -> Iterator[Path]:
 
 
 def refuse_changed_package(fleet: Fleet) -> None:
-    """Exchange a package. The metadata is signed and not each package, so its checksum differs."""
+    """Replace the metadata, then a package. Only the metadata is signed, so only a checksum shows the changed package."""
     before, settings = state_of(fleet), {"version": "1.20.0", "key_url": f"{URL}/gpgkey"}
     with a_mirror("changed") as changed:
         (changed / "repodata/repomd.xml").write_bytes((changed / "repodata/repomd.xml").read_bytes() + b"\n")
@@ -201,7 +201,7 @@ def refuse_changed_package(fleet: Fleet) -> None:
 
 @contextmanager
 def proxies(fleet: Fleet) -> Iterator[Path]:
-    """Configure a proxy on each node, in the settings of the package manager, or in the yielded inventory if it has no such setting."""
+    """Configure a proxy on each node, in the package manager's settings. Without such a setting, the yielded inventory has the proxy."""
     confs = {name: node.read(manager.conf) or b"" for name, (node, manager) in nodes(fleet).items() if manager.conf}
     bare = {name: {"proxy_environment": {"http_proxy": PROXY_URL}} for name in nodes(fleet) if name not in confs}
     started = ("--collect", "--unit=forward", "--service-type=notify", "--property=NotifyAccess=all")

@@ -39,7 +39,7 @@ def shown(fleet: Fleet, name: str, by: str = "m1") -> dict[str, list[str]]:
 
 
 def availabilities(fleet: Fleet, name: str, since: str, by: str = "m1") -> list[str]:
-    """Return the changes of a node's availability since then, in order."""
+    """Return the values that a node's availability has had since the time ``since``, in order."""
     manager = fleet[by]
     stop = manager.run("date", "+%s.%N")
     filters = ("--filter", "type=node", "--filter", f"node={member(fleet, name, by)['ID']}")
@@ -49,7 +49,7 @@ def availabilities(fleet: Fleet, name: str, since: str, by: str = "m1") -> list[
 
 
 def availability_of(fleet: Fleet, name: str) -> tuple[str, str | None]:
-    """Return a node's availability, and the former one that a run has recorded."""
+    """Return a node's availability, and the former availability that a run has recorded."""
     spec = member(fleet, name)["Spec"]
     return spec["Availability"], spec["Labels"].get(MARK)
 
@@ -71,7 +71,7 @@ def lease_of(fleet: Fleet, holder: str) -> Iterator[None]:
 
 
 def the_leader(fleet: Fleet) -> str:
-    """Return the leader, by its id: after a restart of all managers, it was once listed under a worker's host name."""
+    """Return the leader. Its node is found by id: after a restart, the leader was once listed under a worker's host name."""
     words = fleet["m1"].docker("node", "ls", "--format", "{{.ID}} {{.ManagerStatus}}")
     leader = next(line.split()[0] for line in words.splitlines() if line.endswith("Leader"))
     return next(name for name in fleet.hosts if fleet[name].swarm()["NodeID"] == leader)
@@ -84,7 +84,7 @@ def works(fleet: Fleet, name: str) -> bool:
 
 
 def describe_managers(fleet: Fleet, names: Iterable[str]) -> str:
-    """Return what each manager says of all nodes, and the end of its dockerd's journal: for the message of a failed test.
+    """Return each manager's list of nodes, and the end of its dockerd's journal, for the message of a failed test.
 
     A node can stay down although its dockerd answers. The leader sets a node to ready only when the node's agent registers, and to down when its
     heartbeats stop for about 15 s (swarmkit: manager/dispatcher/dispatcher.go). If both happen within the same 100 ms, "down" may be written last,
@@ -99,7 +99,7 @@ def describe_managers(fleet: Fleet, names: Iterable[str]) -> str:
 
 @contextmanager
 def stopped(fleet: Fleet, name: str) -> Iterator[None]:
-    """Stop dockerd of a manager, and its socket unit, which would start it again."""
+    """Stop dockerd of a manager. Also stop dockerd's socket unit, which would start dockerd again."""
     try:
         fleet[name].run("systemctl", "stop", "docker.socket", "docker.service")
         yield

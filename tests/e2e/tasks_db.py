@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tests on the file in which swarm's agent keeps the tasks of a node: the installed guard reads it while the agent writes, or after a replacement."""
+"""Tests how the installed guard reads the file in which swarm's agent keeps a node's tasks.
+
+The guard reads the file while the agent writes it, or after the file was replaced.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from typing import Any
 
 from .fleet import Node
 
-# It ends after that many commits of the agent, which commits at each step of a task.
+# The reader ends after it has seen this many commits. The agent commits at each step of a task.
 COMMITS = 25
 _READ = """
 import glob, json, os, sys, time
@@ -37,14 +40,14 @@ print(json.dumps({"answers": sorted(answers), "problems": problems, "commits": l
 
 
 def read_under_writes(node: Node, home: str, task: str) -> dict[str, Any]:
-    """Read a task with the guard's reader again and again. Return the answers, and how many states of the file it saw."""
+    """Read a task with the guard's reader again and again. Return the answers, and the number of commits that it saw."""
     root = node.docker("info", "--format", "{{.DockerRootDir}}")
     return json.loads(node.run("python3", "-ISc", _READ, home, root, task, str(COMMITS)))
 
 
 @contextmanager
 def unreadable(node: Node) -> Iterator[None]:
-    """Replace the file for all processes except dockerd, which has it open."""
+    """Replace the file for all processes except dockerd. dockerd keeps the original file open."""
     path = node.docker("info", "--format", "{{.DockerRootDir}}") + "/swarm/worker/tasks.db"
     node.run("sh", "-c", 'echo "no database" >/run/no-database; mount --bind /run/no-database "$1"', "-", path)
     try:

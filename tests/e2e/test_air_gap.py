@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fleet that reaches no repository, and a controller without a network. The result of the playbook bundle is all that they need.
+"""A fleet that reaches no repository, and a controller without a network. Both need only the result of the playbook bundle.
 
 Each test continues from the state of the one before it.
 """
@@ -81,7 +81,7 @@ class Controller:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    """Start the fleet. Its first four nodes cannot reach a repository, because its name leads nowhere for them."""
+    """Start the fleet. Its first four nodes cannot reach a repository, because they cannot resolve the repository's name."""
     for fleet in of_its_own(NAME, FLEET, tmp_path_factory.mktemp("air-gap")):
         for name in APART:
             address = fleet[name].run("getent", "ahostsv4", "lab-repo").split()[0]
@@ -135,7 +135,7 @@ def test_each_file_of_the_bundle_has_a_checksum_and_no_other_has(bundle: Path) -
 
 
 def named(directory: str) -> list[str]:
-    """Return the entries of that folder in the page's table."""
+    """Return the entries that the page's table lists for that folder."""
     (row,) = (line for line in (CHECKOUT / "docs/operate/air-gap.md").read_text().splitlines() if line.startswith(f"| `{directory}` |"))
     return [name.strip("`") for name in re.findall(r"`[a-z0-9_.-]+`|\bansible-core\b", row.split(" | ")[1])]
 

@@ -4,7 +4,7 @@
 
 """Nodes with a fault: each has one clear error, nothing is changed, dockerd keeps running, and the other nodes are provisioned.
 
-Faults of one wave are on different nodes, so that a wave is one run of provision.
+All faults of a wave are on different nodes, so one run of provision tests the whole wave.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SOCKET = "/run/stand-in.sock"
 LIBRARY = "/usr/lib/libnvidia-ml.so.1"
 FIREWALL = ("OUTPUT", "--protocol", "tcp", "--dport", "2377", "--jump", "REJECT")
 HOOK = "/etc/apt/apt.conf.d/99hook"
-MACHINE = "a100"  # the nodes have these in fleet.yml
+MACHINE = "a100"  # fleet.yml gives the nodes these machines
 
 Step = Callable[[Fleet, Node], object]
 
@@ -71,7 +71,7 @@ def moved(wave: int, name: str, node: str, path: str, *messages: str) -> Fault:
 
 
 def machine(wave: int, name: str, node: str, *messages: str) -> Fault:
-    """Other GPUs, or fewer of them."""
+    """Other GPUs, or fewer GPUs."""
 
     def make(fleet: Fleet, node: Node) -> None:
         fleet.swap_gpus(node.name, name)
@@ -85,14 +85,14 @@ def machine(wave: int, name: str, node: str, *messages: str) -> Fault:
 def answers_again(fleet: Fleet, node: Node) -> None:
     """Make the driver answer again.
 
-    A real driver then releases waiting processes. The stand-in does not, and the watcher would report its old wait.
+    A real driver then releases waiting processes. The stand-in does not release them, and the watcher would still report that it waits.
     """
     fleet.swap_gpus(node.name, "t4x4")
     node.run("systemctl", "try-restart", "gpu-swarm-health.service")
 
 
 def hangs(_fleet: Fleet, node: Node) -> None:
-    """Make the driver hang. This does not use an exchange of GPUs, because that queries the driver too."""
+    """Make the driver hang. Do not swap the machine for this, because a swap queries the driver too."""
     node.write(f"/{NVML_CONF}", b"init = hang\n")
 
 
@@ -122,7 +122,7 @@ def docker_again(_fleet: Fleet, node: Node) -> None:
 
 
 def flag_for_later(_fleet: Fleet, node: Node) -> None:
-    """Add a flag that the running dockerd does not have yet and no unit shows: a script in place of dockerd adds it."""
+    """Replace dockerd with a script that adds a flag. The running dockerd does not have the flag, and no unit shows it."""
     node.run("mv", DOCKERD, f"{DOCKERD}.kept")
     node.write(DOCKERD, f'#!/bin/sh\nexec {DOCKERD}.kept --default-runtime=runc "$@"\n'.encode())
     node.run("chmod", "755", DOCKERD)
@@ -170,7 +170,7 @@ class Outcome:
 
 @pytest.fixture(scope="module")
 def outcome(fleet: Fleet, first: Loud) -> Iterator[Callable[[int], Outcome]]:
-    """Return a function for the results of a wave, which runs when a test first needs it."""
+    """Return a function that returns the results of a wave. It runs the wave when a test first asks for it."""
     yield functools.cache(lambda wave: make_wave(fleet, [fault for fault in FAULTS if fault.wave == wave]))
     leave_swarm(fleet, "x3")
 
@@ -205,7 +205,7 @@ def test_one_clear_error_and_nothing_changed(fault: Fault, outcome: Callable[[in
         assert words in failures[-1]
     before, after = found.before[fault.node], found.after[fault.node]
     assert after.swarm == before.swarm
-    if fault.name == "dockerd refuses":  # it was started, and after that with the former files
+    if fault.name == "dockerd refuses":  # dockerd was started with the new files, and then with the former files
         assert after.started != ""
         assert after.files == before.files
     elif fault.name == "manager unreachable":  # the node can join at once
@@ -273,7 +273,7 @@ def test_a_first_manager_with_several_addresses_is_found_before_any_change(fleet
 
 
 def test_addresses_that_docker_would_ignore_are_found_before_any_change(fleet: Fleet, first: Loud) -> None:
-    """For a joining host it is an error. A member keeps its address, and the run warns."""
+    """For a joining host, such an address is an error. A member keeps its former address, and the run prints a warning."""
     addresses = {"x1": {"swarm_member_advertise_addr": "eth9"}, "g1": {"swarm_member_advertise_addr": "192.0.2.99"}}
     run = fleet.playbook(fleet.inventory(addresses, swarm_managers=["m1"], gpu_nodes=["g1", "x1"]), "--check")
     assert (run.rc, run.failed()) == (2, ["x1"]), run.output
@@ -285,9 +285,9 @@ def test_addresses_that_docker_would_ignore_are_found_before_any_change(fleet: F
 
 @pytest.mark.rare
 def test_a_check_run_finds_a_missing_version_on_nodes_without_a_repository(fleet: Fleet) -> None:
-    """Nodes with an existing version have no message.
+    """Nodes whose version exists get no message.
 
-    On none of them does the disk change, whatever apt is configured to run after it has read a list.
+    The disk of each node stays unchanged, even if apt is configured to run a command after it has read a list.
     """
     wanted = {"x1": "9.9.9", "x2": "1.19.1", "x3": "1.19.1", "x4": "1.19"}
     hosts = {name: {"nvidia_container_toolkit_version": version} for name, version in wanted.items()}
@@ -311,7 +311,7 @@ def test_a_check_run_finds_a_missing_version_on_nodes_without_a_repository(fleet
 
 
 SOURCES = "/etc/apt/sources.list.d"
-# The same as the role's, in another form.
+# The role's definition of the repository, written in another form.
 ANOTHER = b"Types: deb\nURIs: http://lab-repo/libnvidia-container\nSuites: stable/deb/amd64/\nTrusted: yes\n"
 
 
@@ -321,7 +321,7 @@ def sources(node: Node) -> dict[str, bytes | None]:
 
 
 def test_another_definition_of_the_repository(fleet: Fleet) -> None:
-    """If two definitions differ, apt reads nothing. A refused one is removed, and restored if apt accepts it."""
+    """If two definitions conflict, the role fails and changes nothing. Otherwise it removes the other definition and keeps a copy of its file."""
     node, playbook = fleet["x5"], str(Path(__file__).with_name("toolkit.yml"))
     hosts = fleet.inventory(swarm_workers=["x5"])
     node.write(f"{SOURCES}/company.list", b"# its own\ndeb [trusted=yes] http://lab-repo/libnvidia-container/stable/deb/amd64 /\n")

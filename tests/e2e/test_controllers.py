@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The oldest supported ansible-core, and the newest that pip installs:
+"""Tests of the oldest supported ansible-core, and of the newest release that pip installs.
 
-each provisions, verifies and deprovisions a manager and a worker, and a second run changes nothing. The oldest also manages a worker with
+Each of them provisions, verifies and deprovisions a manager and a worker. A second run changes nothing. The oldest also manages a worker with
 zypper, with the lowest community.general. A node with Debian 13's Python is its own controller, with the newest ansible-core.
 """
 
@@ -63,7 +63,7 @@ def arguments_of(inventory: str, play: str, settings: dict[str, str], *more: str
 
 
 def run_cycle(number: int, run: Run, nodes: list[str]) -> None:
-    """Play the whole cycle. The number is an index of PLAYS."""
+    """Play the whole cycle. ``number`` is an index of PLAYS."""
     assert run.rc == 0, run.output
     deprecated = [line for line in run.output.splitlines() if "DEPRECATION" in line]
     assert deprecated == [], run.output

@@ -4,7 +4,7 @@
 
 """deploy: an ordinary Compose file runs on the swarm.
 
-Its tasks see the GPUs that it counts, on the nodes and with the images that x-gpu selects. Nothing is deployed that cannot run.
+Its tasks see as many GPUs as the file requests. x-gpu selects the nodes and the images. A stack that cannot run is not deployed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ secrets:
   key: {environment: E2E_KEY}
 """
 
-# A text that is no field of swarm reaches the container unchanged.
+# Text that is not a template field of swarm reaches the container unchanged.
 OWN = """
 SAYS='it costs $5'
 API_KEY='k3y-{{Zq+'
@@ -156,7 +156,7 @@ def test_a_compose_file_runs(fleet: Fleet, inventory: Path, project: Path) -> No
 
 
 def check_translated(fleet: Fleet) -> None:
-    """Keys for a single machine are translated for the swarm, as the containers see."""
+    """Check in the containers that keys for a single machine were translated for the swarm."""
     template = fleet["m1"].docker_json("service", "inspect", f"{STACK}_web")[0]["Spec"]["TaskTemplate"]
     assert (template["RestartPolicy"]["Condition"], template["Resources"]["Limits"]) == ("none", {"MemoryBytes": 2**26, "Pids": 100})
     tasks = {name: fleet[name].docker("ps", "--quiet", "--filter", f"name={STACK}_web").split() for name in ("m1", "g1", "g2")}
@@ -168,7 +168,7 @@ def check_translated(fleet: Fleet) -> None:
 
 @pytest.mark.rare
 def test_files_and_variables_of_a_stack_may_change(fleet: Fleet, inventory: Path, project: Path) -> None:
-    """Docker does not change configs and secrets, so each content has another name. The former one stays for 'docker service rollback'."""
+    """Docker cannot change configs and secrets, so each new content gets a new name. The former config stays for 'docker service rollback'."""
     arguments = ["-e", f"compose={project / 'compose.yml'}", "-e", f"stack={STACK}"]
     seen = []
     for content in ("second", "third"):
@@ -212,7 +212,7 @@ networks: {own: {}, shared: {external: true, name: e2e-absent}, local: {external
 
 
 def test_missing_external_parts_are_one_error(fleet: Fleet, inventory: Path, project: Path) -> None:
-    """For a network that only the manager has, Docker says that its scope is wrong. For the secret it says so after making the stack's network."""
+    """For a network of only the manager, Docker reports a wrong scope. It reports the secret only after it has created the stack's network."""
     (project / "external.yml").write_text(EXTERNAL)
     manager, of_stack = fleet["m1"], ("--quiet", "--filter", f"label=com.docker.stack.namespace={STACK}there")
     manager.docker("network", "create", "e2e-of-one-machine")
@@ -250,7 +250,7 @@ def test_an_update_that_swarm_rolls_back_is_a_failure_with_its_cause(fleet: Flee
         wait_until("what it runs as before", lambda: " Running " in manager.docker("stack", "ps", f"{STACK}back"))
         path.write_text(ROLLED_BACK.replace('[sleep, "100000"]', '[sh, -c, "exit 7"]'))
         run = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
-        # The next deployment starts from there.
+        # The next deployment starts from the specification after the rollback.
         rolled_back = update()
         manager.start(*by_hand, text=ROLLED_BACK.encode())
         after = update()
@@ -296,7 +296,7 @@ services:
 
 
 def test_an_update_that_starts_first_needs_a_free_gpu(fleet: Fleet, inventory: Path, project: Path) -> None:
-    """g1 has two GPUs, and the stack of the other tests is gone. The corrected file is deployed although a task of the update still waits."""
+    """g1 has two GPUs, and the stack of the other tests is gone. A corrected file can be deployed while a task of the update still waits."""
     path, name = project / "first.yml", f"{STACK}first"
 
     def deployed(text: str, *more: str) -> Run:
@@ -336,7 +336,7 @@ def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: 
     old = [(f"{STACK}_train-old.{number}", "g2", "lab/task") for number in (1, 2)]
     assert found == [(f"{STACK}_picked.1", "g1", "lab/task"), (f"{STACK}_train-new.1", "g1", "lab/cuda"), *old]
 
-    # As on a new node.
+    # Remove the labels, so that g2 is like a new node.
     before = classes_of(fleet, "g2")
     assert len(before) == 2
     removed = [word for label in before for word in ("--label-rm", label)]
@@ -346,7 +346,7 @@ def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: 
     assert run.rc == 0, run.output
     assert classes_of(fleet, "g2") == before
     wait_until("the task of each node", lambda: each(fleet, "old") == ["g2 lab/task"], shown=lambda: each(fleet, "old"))
-    # They are removed with the last service that needs them.
+    # The labels are removed with the last service that needs them.
     assert fleet.playbook(inventory, "-e", f"stack={STACK}", "-e", "state=absent", playbook=PLAYBOOK).rc == 0
     run = fleet.playbook(inventory)
     assert run.rc == 0, run.output
@@ -355,7 +355,7 @@ def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: 
 
 @pytest.mark.rare
 def test_a_change_of_class_evicts_no_task_unless_allowed(fleet: Fleet, inventory: Path, project: Path, tmp_path: Path) -> None:
-    """With another driver, the other image is best for a node. Neither deploy nor a cautious run moves its task."""
+    """With another driver, the other image is best for a node. Neither deploy nor a run without consent moves the node's task."""
     arguments = ["-e", f"compose={project / 'by_node.yml'}", "-e", f"stack={STACK}"]
     assert fleet.playbook(inventory, *arguments, playbook=PLAYBOOK).rc == 0
     before = fleet["m1"].docker("service", "ps", "--quiet", "--filter", "desired-state=running", f"{STACK}_each-old", f"{STACK}_train-old")

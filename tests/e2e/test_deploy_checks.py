@@ -2,10 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""deploy:
+"""deploy refuses mistakes that Docker notices only during a deployment, and leaves nothing behind.
 
-mistakes that Docker notices only during a deployment are refused beforehand, and nothing is left behind. The same files are given to Docker
-itself.
+The tests also give the same files to Docker itself.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ BEGINS = "@@ "
 
 
 def docker_output(node: Node, cases: list[tuple[Case, str]]) -> dict[str, str]:
-    """Return, for the text of each case, the output of 'docker stack deploy', which ends with its exit status."""
+    """Return the output of 'docker stack deploy' by the text of each case. The exit status is at the end of the output."""
     deploy = "docker stack deploy --resolve-image=never --compose-file /tmp/stack.yml"
     script = "".join(
         f'printf %s {quote(case.file)} > /tmp/stack.yml; said=$({deploy} row{number} 2>&1); rc=$?; echo "{BEGINS}$said rc=$rc"; '
@@ -77,7 +76,7 @@ def taken(fleet: Fleet, first: Loud) -> Iterator[None]:
 
 @pytest.mark.parametrize("more", [["--check"], []], ids=["check", "deploy"])
 def test_names_of_another_service_are_refused_beforehand(fleet: Fleet, inventory: Path, taken: None, tmp_path: Path, more: list[str]) -> None:
-    """One message has all of it, including what the swarm lacks."""
+    """One message names all mistakes, including missing parts of the swarm."""
     text = "services: {a: {image: lab/task, ports: ['18181:81'], configs: [c], networks: [n]}}\nconfigs: {c: {content: x}}\n"
     (tmp_path / "compose.yml").write_text(f"{text}networks: {{n: {{external: true, name: e2elost}}}}\n")
     run = fleet.playbook(inventory, *more, "-e", f"compose={tmp_path / 'compose.yml'}", "-e", f"stack={STACK}", playbook=PLAYBOOK)
@@ -99,7 +98,7 @@ def test_a_change_of_the_mode_is_refused_beforehand(fleet: Fleet, inventory: Pat
 
 
 def test_a_stack_that_docker_still_refuses_leaves_nothing(fleet: Fleet, inventory: Path, first: Loud, tmp_path: Path) -> None:
-    """It is not known beforehand which drivers of secrets the managers have."""
+    """deploy cannot know beforehand which secret drivers the managers have."""
     (tmp_path / "compose.yml").write_text("services: {a: {image: lab/task}}\nsecrets: {c: {driver: none-such}}\n")
     run = fleet.playbook(inventory, "-e", f"compose={tmp_path / 'compose.yml'}", "-e", f"stack={STACK}", playbook=PLAYBOOK)
     assert run.rc == 2, run.output

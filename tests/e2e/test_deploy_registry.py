@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""deploy from a registry with a login: Debian's docker-registry on a node of the lab. The login is in a vault, and is never shown."""
+"""deploy from a registry with a login: Debian's docker-registry on a node of the lab. The login is in a vault, and no output shows it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .fleet import BIN, DAEMON_JSON, Fleet, wait_until
 PLAYBOOK = "fleet.gpu_swarm.deploy"
 STACK = "private"
 USER, PASSWORD = "deployer", "S3cret-of-a-registry"
-# The same password in the form of htpasswd -B.
+# The same password as `htpasswd -B` hashes it.
 HTPASSWD = b"deployer:$2b$04$Sd0q5hxOgS9U6MXRVzgRGORshHdKr2om44YZ0w6Eu2OtaB0kBBN1W\n"
 CONFIG = {
     "version": 0.1,
@@ -32,13 +32,13 @@ CONFIG = {
     "auth": {"htpasswd": {"realm": "lab", "path": "/etc/docker/registry/htpasswd"}},
 }
 MEMBERS = ("m1", "g1", "g2")
-# Only for the lab: a registry without TLS.
+# A registry without TLS, only in the lab.
 INSECURE = "insecure-registries"
 
 
 @pytest.fixture(scope="module")
 def registry(fleet: Fleet, first: Loud) -> Iterator[str]:
-    """Return its address. It has the image of the lab's tasks under a name that no member has."""
+    """Return the address of the registry. The registry has the image of the lab's tasks under a name that no member of the swarm knows."""
     host, address = fleet["x3"], f"{fleet['x3'].address}:5000"
     before = {name: fleet[name].read(DAEMON_JSON) for name in MEMBERS}
     try:
@@ -125,7 +125,7 @@ def test_a_login_from_a_vault_is_used(fleet: Fleet, inventory: Path, registry: s
     places = ("/etc", "/root", "/run", "/tmp", "/var/tmp", "/var/lib/gpu-swarm")
     search = ("find", *places, "-xdev", "-type", "f", "-exec", "grep", "-lF", *patterns, "{}", "+")
     assert not fleet["m1"].run(*search, check=False).splitlines()
-    # The search finds existing files.
+    # Prove that the search finds existing files.
     fleet["m1"].write("/run/found", forms[1].encode())
     assert fleet["m1"].run(*search, check=False).splitlines() == ["/run/found"]
     fleet["m1"].run("rm", "/run/found")

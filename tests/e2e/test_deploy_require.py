@@ -4,7 +4,7 @@
 
 """deploy of an image that requires another driver than the nodes have.
 
-This is reported beforehand, and refused if a node's toolkit refuses the image.
+deploy reports this beforehand, and refuses the stack if a node's toolkit refuses the image.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def test_requirements_of_an_image_are_checked(fleet: Fleet, inventory: Path, ima
     assert "the toolkit there does not check that" in run.output
     assert fleet["g1"].docker("run", "--rm", image, "busybox", "echo", "started") == "started"
 
-    # Whatever the inventory says about its version.
+    # deploy reads the toolkit's mode on the node, not its version in the inventory.
     fleet["g1"].run("sed", "--in-place", 's/^mode = "auto"/mode = "legacy"/', CONFIG_TOML)
     refused = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
     assert refused.rc == 2, refused.output

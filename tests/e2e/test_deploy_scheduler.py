@@ -27,10 +27,10 @@ from .fleet import DAEMON_JSON, Fleet, Node, wait_until
 
 SEED = 5
 STACKS = 30
-# After this many stacks, all are removed: later ones find nodes that are partly in use.
+# After this many stacks, all stacks are removed. Until then, each new stack finds nodes that are partly in use.
 ROUND = 2
 NETWORK = "generated"
-# A counted kind besides the GPUs.
+# A kind with an amount instead of names, besides the GPUs.
 SSD = {"g1": 2, "g2": 5}
 READ = """
 import http.client, json, socket
@@ -134,7 +134,7 @@ def _decided(manager: Node, stack: str, explained: dict[str, dict[str, Any]]) ->
 
 
 def _waits(status: dict[str, Any]) -> bool:
-    """Return whether the scheduler has found no node for it."""
+    """Return whether the scheduler has found no node for the task."""
     return bool(status["State"] == "pending" and status.get("Err"))
 
 
@@ -143,7 +143,7 @@ def _is_placed(task: dict[str, Any]) -> bool:
 
 
 def _judged(explained: dict[str, dict[str, Any]], tasks: dict[str, list[dict[str, Any]]]) -> str:
-    """Return the answers of the preflight, if the scheduler agrees."""
+    """Check that the scheduler did what the preflight predicted. Return the preflight's answer."""
     for name, one in explained.items():
         placed = [task["NodeID"] for task in tasks[name] if _is_placed(task)]
         assert not one["fits"] or set(placed) <= set(one["feasible"]), (name, one, placed)
@@ -158,7 +158,7 @@ def _judged(explained: dict[str, dict[str, Any]], tasks: dict[str, list[dict[str
 
 
 def _compared(manager: Node, numbers: range) -> Counter[str]:
-    """Return how often the preflight gave each answer. The scheduler did the same each time."""
+    """Check that the scheduler agrees with each answer of the preflight. Return how often the preflight gave each answer."""
     answers = Counter[str]()
     for number in numbers:
         if number % ROUND == 0:
@@ -187,9 +187,9 @@ def test_the_scheduler_agrees_with_the_preflight(manager: Node) -> None:
 # -- updates that start new tasks before the old ones end --------------------------------------------------------------
 
 STUCK_S = 4.0
-# On a busy machine, a task with a place may wait this long.
+# On a busy machine, a task that fits on a node may wait this long.
 PATIENCE_S = 45.0
-# A service, and the changed part of it. g1 has two GPUs, and g2 has four.
+# A service, and its changed part. g1 has two GPUs, and g2 has four.
 UPDATES: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"replicas": 2, "host": "g1"}, {}),
     ({"replicas": 2, "host": "g1"}, {"order": "stop-first"}),
@@ -239,7 +239,7 @@ def _deployed(manager: Node, document: Any) -> None:
 
 
 def _has_ended(manager: Node, version: str, fits: bool) -> bool:
-    """Return whether all tasks were replaced. False if the waiting ones have found no place for a while."""
+    """Return whether all tasks were replaced. Return False if waiting tasks have found no node for a while."""
     seen: list[Any] = [None, 0.0]
 
     def ended() -> bool | None:
@@ -272,7 +272,7 @@ def _differences(manager: Node, cases: list[tuple[dict[str, Any], dict[str, Any]
             ended = _has_ended(manager, "2", said["fits"])
         finally:
             _removed(manager)
-        # With larger or more tasks, the result depends on which of them swarm places first.
+        # With larger or more tasks, the result depends on which task swarm places first.
         depends = "value" in change or change.get("replicas", 0) > before.get("replicas", 0)
         if ended is not said["fits"] and not (ended and depends):
             found.append(f"{before} to {change}: it {'ends' if ended else 'hangs'}, and was said to: {said['text']}")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""deploy of a stack that waits for room, beside a job: exit status 75, a job that runs once, and a manager that is silent meanwhile."""
+"""deploy of a stack that waits for free GPUs, beside a job: exit status 75, a job that runs once, and a manager that does not answer meanwhile."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def compose(fleet: Fleet, first: Loud, tmp_path: Path) -> Iterator[Path]:
     manager = fleet["m1"]
     tasks = manager.docker("stack", "ps", "--quiet", STACK).split()
     manager.docker("stack", "rm", STACK)
-    # The next test's services need the room.
+    # The next test's services need these GPUs.
     wait_until("their tasks to end", lambda: not manager.inspect_tasks(tasks))
 
 
@@ -74,7 +74,7 @@ def test_a_stack_waits_for_room(fleet: Fleet, inventory: Path, compose: Path, tm
     assert f"{STACK}_large: 6 of 7 running; " in done.output
     assert f"{STACK}_once: 1 of 1 complete" in done.output
 
-    # With a leader that did not answer, swarm itself may have run it again (moby#53632).
+    # While the leader did not answer, swarm itself may have run the job again (moby#53632).
     before = manager.docker("service", "ps", "--quiet", f"{STACK}_once").split()
     again = fleet.playbook(inventory, *arguments, "-e", "gpu_stack_wait_timeout=0", playbook=PLAYBOOK)
     assert again.rc == 75, again.output

@@ -61,7 +61,7 @@ def listed(manager: Node) -> dict[str, dict[str, Any]]:
 
 
 def offered(node: Node) -> tuple[str, Any]:
-    """Return what its daemon runs with: the default runtime and the generic resources."""
+    """Return the default runtime and the generic resources of the node's dockerd."""
     info = node.docker_json("info", "--format", "{{json .}}")
     return info["DefaultRuntime"], info.get("GenericResources")
 
@@ -79,7 +79,7 @@ def inventory(fleet: Fleet) -> Path:
 
 @pytest.fixture(scope="module")
 def before(fleet: Fleet, inventory: Path) -> dict[str, dict[str, str]]:
-    """Return the files of each node from before it was provisioned. It is provisioned now."""
+    """Return the files of each node from before the provisioning, then provision the nodes."""
     found = {name: digests(fleet[name]) for name in NODES}
     run = fleet.playbook(inventory)
     assert run.rc == 0, run.output
@@ -111,7 +111,7 @@ def test_check_reports_the_plan_and_changes_nothing(fleet: Fleet, inventory: Pat
 
 
 def test_a_member_may_stay(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
-    """It keeps the availability that its operator set, and another owner's label."""
+    """The node keeps the availability that its operator set, and another owner's label."""
     manager, node = fleet["d1"], fleet["d3"]
     manager.docker("node", "update", "--availability", "drain", "--label-add", "rack=r1", node.swarm()["NodeID"])
     node.run("sh", "-c", 'mkdir --parents "${1%/*}" && ln --symbolic /lib/systemd/system/nvidia-cdi-refresh.path "$1"', "-", LINK)  # like packages do
@@ -131,8 +131,8 @@ def test_a_member_may_stay(fleet: Fleet, inventory: Path, before: dict[str, dict
 def test_work_is_waited_for_and_the_other_nodes_leave(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
     """d2 is demoted first.
 
-    d3 has nothing of this collection any more, and would leave because the inventory names it. Its container would lose only the
-    swarm's network. Containers on d2's own network stay on it.
+    d3 has nothing of this collection any more. It would still leave, because the inventory names it. Its container would only lose the swarm's
+    network. Containers on d2's own network stay on that network.
     """
     busy, free, attached = fleet["d1"], fleet["d2"], fleet["d3"]
     busy.docker("node", "update", "--availability", "active", attached.swarm()["NodeID"])
@@ -168,7 +168,7 @@ def networks(node: Node, container: str) -> list[str]:
 
 
 def test_the_last_manager_stays_while_its_swarm_has_contents(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
-    """The entry of an interrupted run is removed: the run was killed after d3 had left, and before it was off the list."""
+    """A run was killed after d3 had left the swarm, but before d3 was removed from the list. The next run removes the entry."""
     last, left = fleet["d1"], fleet["d3"]
     last.docker("node", "update", "--label-add", "gpu-swarm-leaving=d3", left.swarm()["NodeID"])
     left.leave()

@@ -52,7 +52,7 @@ def touched(fleet: Fleet) -> list[str]:
 
 
 def test_a_check_run_on_a_node_that_was_never_provisioned(fleet: Fleet) -> None:
-    """It changes nothing, and notices a missing version."""
+    """The check run changes nothing, and reports a missing version."""
     inventory = rpm_nodes.members(fleet)
     fleet["f1"].touch()
     done = fleet.playbook(inventory, "--check", *toolkit(version="1.20.0"))

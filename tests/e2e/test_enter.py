@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The program that most of these tests use in place of the Docker CLI gives the same results."""
+"""Tests the program that most of these tests use in place of the Docker CLI: both return the same results."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def call(program: str, node: Node, *words: str, path: str | None = None, stdin: 
     ],
 )  # fmt: skip
 def test_a_command_on_a_node_gives_the_same_result_as_with_the_cli(node, tmp_path, words):
-    """The CLI is not called: here, the one in PATH fails."""
+    """The CLI is not called: in this test, the docker in PATH always fails."""
     assert CLI is not None
     (tmp_path / "docker").write_text("#!/bin/sh\nexit 99\n")
     (tmp_path / "docker").chmod(0o755)

@@ -4,8 +4,8 @@
 
 """An execution environment that ansible-builder makes from the folder of the playbook bundle, as docs/operate/awx.md shows.
 
-Packages for dnf come from the lab's repository, and nothing else is downloaded. Then ansible-runner in a container of it provisions a fleet
-over SSH.
+Packages for dnf come from the lab's repository, and nothing else is downloaded. Then ansible-runner provisions a fleet over SSH, in a container of
+this image.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ nodes:
 """
 NODES = ["m1", "g1"]
 STICK = "/media/stick/gpu-swarm"
-# It has dnf, and the Python that downloads the bundle.
+# This node has dnf, and the Python that downloads the bundle.
 OF_BASE = descriptions.Node(name="base", image="debian12", family="rhel")
 BASE, IMAGE = "lab/ee-base:latest", "lab/gpu-swarm-ee:latest"
-# Parts of a real base image's distribution: an ssh, and a pip, which Debian's Python lacks.
+# Programs that a real base image has: ssh, and pip, which Debian's Python lacks.
 OF_SSH = ("openssh-client_", "libcbor", "libedit", "libfido2")
 DOCKERFILE = """\
 FROM {image}
@@ -65,7 +65,7 @@ def fleet(work: Path) -> Iterator[Fleet]:
 
 
 def run(*command: str | Path, cwd: Path, **env: str) -> str:
-    """Run a command, and return its output if it succeeds. BuildKit is not tested, because Docker's client needs a plugin for it."""
+    """Run a command, and return its output if it succeeds. BuildKit is not tested, because Docker's client needs a plugin to use it."""
     own = {**os.environ, "DOCKER_HOST": Lab.from_environment().docker_host, "DOCKER_BUILDKIT": "0", "NO_COLOR": "1", **env}
     done = subprocess.run(
         [str(word) for word in command], cwd=cwd, env=own, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -100,7 +100,7 @@ def bundle(fleet: Fleet, work: Path) -> Path:
 
 
 def publish_ssh(lab: Lab, work: Path) -> Path:
-    """Make a package named as on RHEL, with Debian's files, in a separate repository."""
+    """Make a package with RHEL's name and Debian's files, in a separate repository."""
     tree, folder = work / "ssh", lab.repository / "openssh"
     shutil.rmtree(folder, ignore_errors=True)  # left by a killed run
     for package in ssh.debs(OF_BASE.image):
@@ -139,14 +139,14 @@ def base(fleet: Fleet, work: Path) -> Iterator[str]:
     yield BASE
     shutil.rmtree(repository)
     run("docker", "image", "rm", BASE, cwd=work)
-    run("docker", "image", "prune", "--force", cwd=work)  # stages of a build that are in no image
+    run("docker", "image", "prune", "--force", cwd=work)  # stages of the build that no image uses
 
 
 @pytest.fixture(scope="module")
 def image(bundle: Path, base: str, work: Path) -> Iterator[str]:
     description = yaml.safe_load(described("# execution-environment.yml, of a bundle").replace(STICK, str(bundle)))
     description["images"]["base_image"]["name"] = base
-    description["options"] = {"skip_pip_install": True}  # done by ensurepip, which Debian disables
+    description["options"] = {"skip_pip_install": True}  # ansible-builder would call ensurepip, which Debian disables
     (work / "execution-environment.yml").write_text(yaml.safe_dump(description))
     options = f"--force-rm --network {daemon.NETWORK} --add-host {REPOSITORY_HOST}:{GATEWAY}"
     builder = [BIN / "ansible-builder", "build", "--container-runtime", "docker", "-t", IMAGE, "--verbosity", "3"]
@@ -156,7 +156,7 @@ def image(bundle: Path, base: str, work: Path) -> Iterator[str]:
 
 
 def inside(fleet: Fleet) -> Fleet:
-    """Return the inventory as a container uses it: over SSH, with the files in /runner."""
+    """Return the inventory for a container: over SSH, with the files in /runner."""
     found = fleet.over_ssh()
     of_host = ("ansible_ssh_", "ansible_sftp_", "ansible_scp_", "ansible_control_")
     variables: dict[str, Any] = {name: value for name, value in found.vars.items() if not name.startswith(of_host)}

@@ -4,8 +4,8 @@
 
 """Failures while provision runs: a manager, dockerd, a disk, a clock, a repository.
 
-Each one ends in one clear error or is handled. The node stays as it was, the others reach the wanted state, and after the failure the same
-run finishes. Wrong input of users is in test_bad_input.py.
+Each failure ends in one clear error, or the run handles it. The node stays as it was, and the other nodes reach the wanted state. After the failure,
+the same run finishes the work. test_bad_input.py tests wrong input of users.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .untouched import DOCKERD, State, leave_swarm
 
 MEMBERS = ("g1", "g2")
 PROVISION = "fleet.gpu_swarm.provision"
-# Members are changed even after others failed.
+# The run changes members even after other members failed.
 EVERYONE = ("--extra-vars", "provision_max_failed=4")
 DROP_IN = "/run/systemd/system/docker.service.d/fault.conf"
 JOINS = "/var/lib/docker/swarm/docker-state.json"  # dockerd writes this when it tries to join
@@ -47,7 +47,7 @@ def settled(fleet: Fleet) -> None:
 
 
 def finishes(fleet: Fleet, inventory: Path, *options: str, wanted: str = KIND) -> None:
-    """Check that after the failure, the run reaches the desired state."""
+    """Check that the run reaches the wanted state once the failure is over."""
     assert_wanted_state(fleet, fleet.playbook(inventory, *options), wanted)
 
 
@@ -108,7 +108,7 @@ def test_a_manager_that_stops_during_a_join(fleet: Fleet) -> None:
 def hangs_on_stop(node: Node, seconds: int) -> Iterator[None]:
     """Make dockerd ignore the signal to stop, so that systemd kills it after this many seconds.
 
-    SIGSTOP would not do, because systemd wakes a process that it stops.
+    SIGSTOP does not help here, because systemd also sends SIGCONT when it stops a unit.
     """
     node.write(DROP_IN, f"[Service]\nKillSignal=SIGWINCH\nTimeoutStopSec={seconds}\n".encode())
     node.run("systemctl", "daemon-reload")
@@ -120,7 +120,7 @@ def hangs_on_stop(node: Node, seconds: int) -> Iterator[None]:
 
 
 def test_dockerd_may_not_stop(fleet: Fleet, inventory: Path) -> None:
-    """On one node systemd kills it in time, on the other one it does not."""
+    """On one node systemd kills dockerd in time, on the other node it does not."""
     patience = fleet.inventory({"g2": {"gpu_node_timeout": 2}}, swarm_managers=["m1"], gpu_nodes=[*MEMBERS])
     before, since = fleet["g2"].files(), fleet["m1"].run("date", "+%s.%N")
     with hangs_on_stop(fleet["g1"], 3), hangs_on_stop(fleet["g2"], 8):
@@ -131,7 +131,7 @@ def test_dockerd_may_not_stop(fleet: Fleet, inventory: Path) -> None:
         assert shown(fleet, "g1") == {"HANG": sorted(fleet["g1"].gpus())}
         wait_until("systemd to start dockerd anew", fleet["g2"].started)
     assert availabilities(fleet, "g1", since) == ["pause", "active"]
-    assert availabilities(fleet, "g2", since) == ["pause"]  # at the end of the run, nobody knew its dockerd's configuration
+    assert availabilities(fleet, "g2", since) == ["pause"]  # at the end of the run, the configuration of its dockerd was unknown
     finishes(fleet, inventory, *advertised_as("HANG"), wanted="HANG")
 
 
@@ -147,7 +147,7 @@ def use_up_starts(node: Node) -> None:
 
 
 def crash(nodes: list[Node]) -> None:
-    """Crash dockerd as often as systemd may start it in a minute. It recovers, unless starts of the former run count too."""
+    """Crash dockerd as often as systemd may start it in a minute. dockerd recovers, unless systemd also counts starts of the former run."""
     for _crash in range(allowed_starts(nodes[0])):
         before = {node: node.started() for node in nodes}
         for node in nodes:
@@ -158,7 +158,7 @@ def crash(nodes: list[Node]) -> None:
 
 @contextmanager
 def refuses(node: Node, word: str) -> Iterator[None]:
-    """Make a dockerd that validates a file without errors, but does not start with it."""
+    """Make a dockerd that validates the file without errors, but does not start with it."""
     node.run("mv", DOCKERD, f"{DOCKERD}.kept")
     script = f"""#!/bin/sh
 case "$*" in *--validate*) exit 0;; esac
@@ -177,9 +177,9 @@ exec {DOCKERD}.kept "$@"
 
 
 def test_the_start_limit_may_be_used_up(fleet: Fleet, inventory: Path) -> None:
-    """On one node dockerd accepts the new configuration, on the other it does not: the first change succeeds, the second is reverted.
+    """One node's dockerd accepts the new configuration. The other node's dockerd refuses it, and the run reverts the change.
 
-    After both, systemd still repairs as many crashes as before the run.
+    On both nodes, systemd still restarts dockerd after as many crashes as before the run.
     """
     before, since = fleet["g2"].files(), fleet["m1"].run("date", "+%s.%N")
     with refuses(fleet["g2"], "LIMIT"):
@@ -221,7 +221,7 @@ def listing(node: Node, folder: str) -> str:
 
 
 def test_a_disk_may_be_full(fleet: Fleet) -> None:
-    """On each node, another place is full: for what is written first, for dockerd's file, for the toolkit's file."""
+    """A different directory is full on each node: that of the first written file, of dockerd's file, or of the toolkit's file."""
     folders = {"g1": STATE_DIR, "g2": "/etc/docker", "x4": "/etc/nvidia-container-runtime"}
     everyone = fleet.inventory(swarm_managers=["m1"], gpu_nodes=list(folders))
     since = fleet["m1"].run("date", "+%s.%N")
@@ -248,7 +248,7 @@ def test_a_disk_may_be_full(fleet: Fleet) -> None:
 
 
 def test_the_manager_s_clock_decides_when_a_lease_ends(fleet: Fleet, inventory: Path) -> None:
-    """The clock of the controller does not matter: half a day ahead, and half a day behind."""
+    """The controller's clock does not matter. It is half a day ahead, then half a day behind."""
     manager, other, run_of = fleet["m1"], "bob@elsewhere pid 7", [str(BIN / "ansible-playbook"), "--inventory", str(inventory)]
     program = shutil.which("faketime")
     assert program
@@ -277,7 +277,7 @@ def bad_signature(_lab: Lab, folder: Path) -> None:
 
 
 def dated(field: str, days: int) -> Spoil:
-    """Correctly signed, but with another date."""
+    """Set another date in the index, and sign it correctly."""
 
     def spoil(lab: Lab, folder: Path) -> None:
         moment = datetime.now(UTC) + timedelta(days=days)
@@ -304,7 +304,7 @@ def spoiled(name: str, spoil: Spoil) -> Iterator[str]:
 
 
 def packages(node: Node) -> tuple[str, str, str]:
-    """Return the toolkit's packages in dpkg, the ones that dpkg finds unfinished, and apt's sources."""
+    """Return the toolkit's packages in dpkg, the packages that dpkg reports as unfinished, and apt's sources."""
     shown = node.run("dpkg-query", "--show", "--showformat", "${Package} ${Version} ${db:Status-Status}\n", "*nvidia-container*")
     return shown, node.run("dpkg", "--audit"), node.run("sh", "-c", "ls /etc/apt/sources.list.d; cat /etc/apt/sources.list.d/*.list")
 
@@ -317,13 +317,13 @@ KEYRING = "/usr/share/keyrings/nvidia-container-toolkit-keyring.asc"
 
 
 def of_nvidia(url: str) -> dict[str, str]:
-    """Return settings for a repository that must have NVIDIA's key."""
+    """Return settings for a repository that must be signed with NVIDIA's key."""
     return {"repository": url, "key_fingerprint": NVIDIA_S_KEY}
 
 
 @contextmanager
 def repositories() -> Iterator[dict[str, tuple[dict[str, str], list[str]]]]:
-    """Yield for each node a repository that it cannot use, and the expected error. The members have the right key now."""
+    """Yield for each node a repository that the node cannot use, and the expected error. The nodes already have the right key."""
     tomorrow, yesterday = dated("Date", 1), dated("Valid-Until", -1)
     with spoiled("signature", bad_signature) as unsigned, spoiled("tomorrow", tomorrow) as early, spoiled("yesterday", yesterday) as late:
         yield {
@@ -337,7 +337,7 @@ def repositories() -> Iterator[dict[str, tuple[dict[str, str], list[str]]]]:
 
 
 def test_unusable_repositories_are_reported(fleet: Fleet, inventory: Path) -> None:
-    """No server listens, the signature is wrong, the clocks differ by days, or the key is another one."""
+    """No server listens, the signature is wrong, the clocks differ by days, or another key signed the repository."""
     older, since = toolkit(version="1.19.1"), fleet["m1"].run("date", "+%s.%N")
     with repositories() as unusable:
         for name in unusable:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Hosts outside a swarm have no window. What happens between their assessment and their change is noticed anyway."""
+"""Hosts outside a swarm have no window. The run still notices events between their assessment and their change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lease(manager: Node) -> str | None:
 
 
 def test_a_container_started_since_the_assessment_keeps_the_packages_unchanged(fleet: Fleet, first: Loud) -> None:
-    """It starts when the packages are downloaded, the last step before they are installed."""
+    """The container starts during the download of the packages, the last step before their installation."""
     node = fleet["x4"]
     before = (node.run(*PACKAGE), node.files(), node.started())
     node.write(HOOK, b'APT::Update::Post-Invoke-Success {"docker run --detach --name notebook lab/task || true";};\n')
@@ -40,7 +40,7 @@ def test_a_container_started_since_the_assessment_keeps_the_packages_unchanged(f
 
 
 def test_a_host_does_not_join_while_another_run_has_the_lease(fleet: Fleet, first: Loud) -> None:
-    """The other run took the lease after it had expired, because this run was busy with the host for longer."""
+    """This run was busy with the host until its lease expired. Then the other run took the lease."""
     node, manager = fleet["x1"], fleet["m1"]
     node.run("mkdir", "--parents", "--mode=700", STATE_DIR)
     before, inventory = node.files(), fleet.inventory(swarm_managers=["m1"], gpu_nodes=["x1"])
@@ -58,5 +58,5 @@ def test_a_host_does_not_join_while_another_run_has_the_lease(fleet: Fleet, firs
     assert run.rc == 2, run.output
     assert f"another run changes this swarm: {OTHER['holder']}" in run.failures("x1")[-1], run.output
     assert state == "inactive"
-    assert after != before  # before that, the lease did not matter
+    assert after != before  # earlier changes of the host do not need the lease
     assert node.files() == before

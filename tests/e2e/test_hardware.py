@@ -31,31 +31,31 @@ POLICY = ("--extra-vars", json.dumps({"gpu_node_advertise": [{"as": "mig"}, {"as
 
 
 class Bench:
-    """One node with a replaceable machine, and a service that holds GPUs there and elsewhere."""
+    """One node with a replaceable machine, and a service that holds GPUs on this node and on the other one."""
 
     def __init__(self, fleet: Fleet, inventory: Path, work: Path) -> None:
         self.fleet, self.inventory, self.work = fleet, inventory, work
         self.node = fleet[NODE]
 
     def put(self, machine: str) -> None:
-        """Give the node another machine. If it loses an advertised GPU, its watcher must pause it before anything else happens."""
+        """Give the node another machine. If the node loses an advertised GPU, wait until the watcher has paused the node."""
         path = self.work / "machine.conf"
         path.write_text(machine)
         self.fleet.swap_gpus(NODE, str(path))
-        self.watch_anew()  # like the reboot for such a change
+        self.watch_anew()  # a real machine would reboot for such a change
         there = DEVICE.findall(self.node.run("nvidia-smi", "-L", check=False))
         if {value for values in shown(self.fleet, NODE).values() for value in values} - set(there):
             wait_until("the pause", lambda: availability_of(self.fleet, NODE) == ("pause", "active"), WITHIN_S, lambda: member(self.fleet, NODE))
 
     def watch_anew(self) -> None:
-        """Otherwise changes within two minutes after a fault are reported late."""
+        """Restart the watcher. Otherwise it reports changes late that happen within two minutes after a fault."""
         self.node.run("sh", "-c", 'systemctl reset-failed "$1"; systemctl restart "$1"', "-", "gpu-swarm-health.service")
 
     def provision(self, *options: str) -> Run:
         return self.fleet.playbook(self.inventory, "--limit", NODE, *options)
 
     def follows(self, *options: str) -> None:
-        """Run provision. It updates the node with at most one start of dockerd, and returns it to service."""
+        """Run provision. Check that it updates the node with at most one start of dockerd, and returns the node to service."""
         since = self.fleet["m1"].run("date", "+%s.%N")
         self.node.run("logger", "--tag", "hardware", "begins")
         run = self.provision(*options)
@@ -76,7 +76,7 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def exchanged(fleet: Fleet, first: Loud, inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """Each test continues with the machine of the one before it. At the end the first machine is restored."""
+    """Each test continues with the machine of the previous test. At the end, restore the first machine."""
     bench = Bench(fleet, inventory, tmp_path_factory.mktemp("machines"))
     yield bench
     bench.put(WHOLE)
@@ -111,9 +111,9 @@ def test_a_card_is_gone_and_comes_back(fleet: Fleet, bench: Bench) -> None:
 
 
 def test_a_driver_is_upgraded(fleet: Fleet, bench: Bench) -> None:
-    """Until the reboot nothing can be read or changed, and the watcher pauses the node.
+    """Until the reboot, no GPU can be read and nothing can be changed, and the watcher pauses the node.
 
-    After it, another driver means another label and no restart.
+    After the reboot, the new driver changes only a label, and dockerd is not restarted.
     """
     before = (bench.node.advertised(), bench.node.started())
     bench.put(WHOLE.replace("\n\n", "\ninit = version-mismatch\n\n", 1))
@@ -130,7 +130,7 @@ def test_a_driver_is_upgraded(fleet: Fleet, bench: Bench) -> None:
 
 
 def test_cuda_loses_its_device_while_nvml_works(fleet: Fleet, bench: Bench) -> None:
-    """As after a reboot without the service that creates the device. The watcher pauses the node; a run makes the device and returns the node."""
+    """This happens after a reboot if no service creates the device. The watcher pauses the node. A run makes the device and returns the node."""
     started = bench.node.started()
     bench.node.run("rm", "/dev/nvidia-uvm")
     bench.node.run("nvidia-smi", "-L")
@@ -161,7 +161,7 @@ def test_a_toolkit_that_starts_no_container_has_its_node_paused(fleet: Fleet, be
 def test_a_card_is_swapped_and_another_one_fails(fleet: Fleet, bench: Bench) -> None:
     new = "GPU-5a3b1c00-0000-4000-8000-000000000001"
     bench.put(f"{WHOLE}\n[gpu 1]\nuuid = {new}\n")
-    bench.follows()  # one for one: no loss that needs consent
+    bench.follows()  # one new card for each lost card: such a change needs no consent
     assert new in shown(fleet, NODE)[KIND]
     bench.all_tasks_run_on_existing_gpus(4)
 

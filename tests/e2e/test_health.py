@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The watcher of a node:
+"""Tests the watcher of a node on both releases of Docker.
 
-a card is lost while no run is active, and a manager shows it. Tested on both releases of Docker. In the end no trace remains.
+A card is lost while no run is active, and a manager shows the loss. At the end, no trace of the watcher remains.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ nodes:
 """
 NODES = ["h1", "h2"]
 TEXTFILES = "/srv/textfiles"
-# test_react.py tests what a fault leads to. Here the nodes stay in service.
+# test_react.py tests the reaction to a fault. Here the nodes stay in service.
 ALONE = {"swarm_member_react": False, "gpu_node_on_loss": "report"}
 ON = ("--extra-vars", json.dumps(ALONE))
 OFF = ("--extra-vars", json.dumps({"gpu_node_health": False, **ALONE}))
@@ -50,7 +50,7 @@ def inventory(fleet: Fleet) -> Path:
 
 @pytest.fixture(scope="module")
 def before(fleet: Fleet, inventory: Path) -> dict[str, bytes | None]:
-    """Return each node's daemon.json from before it was provisioned. It is provisioned now."""
+    """Return each node's daemon.json from before the provisioning, then provision the nodes."""
     found = {name: fleet[name].read(DAEMON_JSON) for name in NODES}
     run = fleet.playbook(inventory, *ON)
     assert run.rc == 0, run.output
@@ -62,7 +62,7 @@ def shown(fleet: Fleet, name: str) -> str:
 
 
 def labels(node: Node) -> list[str]:
-    return sorted(node.docker_json("info", "--format", "{{json .Labels}}") or [])  # dockerd has them in any order
+    return sorted(node.docker_json("info", "--format", "{{json .Labels}}") or [])  # dockerd lists labels in any order
 
 
 def test_the_label_appears_with_the_restart_and_a_second_run_has_nothing_to_do(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
@@ -76,7 +76,7 @@ def test_the_label_appears_with_the_restart_and_a_second_run_has_nothing_to_do(f
 
 @pytest.mark.rare
 def test_under_an_old_leader_only_a_new_fault_is_an_update_of_a_node_on_which_tasks_run(fleet: Fleet, before: dict[str, bytes]) -> None:
-    """Docker 26.1 leads here. It may stop a task or rerun a finished job at any update of the node."""
+    """The leader has Docker 26.1. At any update of a node, this release may stop a task or rerun a finished job."""
     node, manager, sick = fleet["h2"], fleet["h1"], "\n[gpu %d]\necc-uncorrected = 3\n"
     there = ("--constraint", f"node.id=={node.swarm()['NodeID']}", "--generic-resource", "NVIDIA-GPU=1")
     manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "hold", *there, "lab/task")
@@ -107,7 +107,7 @@ def test_under_an_old_leader_only_a_new_fault_is_an_update_of_a_node_on_which_ta
 
 
 def test_the_manager_shows_a_lost_card(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """So is an unreadable driver, on the other node at the same time. Containers keep running."""
+    """At the same time, the other node reports an unreadable driver. Containers keep running on both nodes."""
     started = {name: fleet[name].started() for name in NODES}
     gone = fleet["h2"].run("nvidia-smi", "-L").strip().splitlines()[-1].split("UUID: ")[1].rstrip(")")
     began = time.monotonic()
@@ -119,7 +119,7 @@ def test_the_manager_shows_a_lost_card(fleet: Fleet, inventory: Path, before: di
     assert {name: fleet[name].started() for name in NODES} == started
     run = fleet.playbook(inventory, *ON, "--limit", "h2")
     assert run.rc != 0
-    of_card = on_record(fleet["h2"], gone)  # its former values: NVML no longer counts it
+    of_card = on_record(fleet["h2"], gone)  # the card's former values: NVML no longer counts the card
     place = f"PCI address {of_card['pci_bus_id']}, serial number {of_card['serial']}"
     assert f"{gone} is gone ({of_card['name'].replace(' ', '-')}, {place})" in run.failures("h2")[-1]
     replace(fleet["h2"], "[gpu 0-2]", "[gpu 0-3]")
@@ -127,7 +127,7 @@ def test_the_manager_shows_a_lost_card(fleet: Fleet, inventory: Path, before: di
 
 
 def on_record(node: Node, uuid: str) -> dict[str, Any]:
-    """Return the node's record of a card, including its serial number, which every card for servers has."""
+    """Return the node's record of a card. It includes the serial number, because every card for servers has one."""
     found = json.loads(node.read(f"{STATE_DIR}/cards.json") or b"")["cards"]
     card: dict[str, Any] = next(card for card in found if card["uuid"] == uuid)
     assert card["serial"]
@@ -147,13 +147,13 @@ def samples(fleet: Fleet, inventory: Path) -> dict[str, float]:
 
 
 def test_status_writes_the_metrics_for_prometheus(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """A card is lost, a node is paused by hand, and a service is pending. There is one file, and no directory is created for it."""
+    """A card is lost, a node is paused by hand, and a service is pending. status writes one file, and creates no directory for the file."""
     missing = fleet.playbook(inventory, "--extra-vars", f"textfile={TEXTFILES}", playbook="fleet.gpu_swarm.status")
     assert missing.rc == 2
     assert "No such file or directory. Create it" in missing.failures("h1")[0]
     fleet["h1"].run("mkdir", "-p", TEXTFILES)
     wait_until("the faults before to be over", lambda: shown(fleet, "h2") == "ok", 180, lambda: shown(fleet, "h2"))
-    assert fleet.playbook(inventory, *ON, "--extra-vars", '{"provision_note_run": true}').rc == 0  # and there is nothing to change
+    assert fleet.playbook(inventory, *ON, "--extra-vars", '{"provision_note_run": true}').rc == 0  # and this run has nothing to change
     well = samples(fleet, inventory)
     assert well['run_hosts{outcome="done"}'] == 2
     assert 0 <= well["snapshot_timestamp_seconds"] - well['run_end_timestamp_seconds{runs="all"}'] < 60
@@ -196,7 +196,7 @@ def test_errors_and_required_actions_of_working_cards_are_reported(fleet: Fleet,
     assert "the driver reports XID 95" in fleet["h2"].run("journalctl", "--unit", UNIT, "--output", "cat")
     replace(fleet["h1"], "\n[gpu 1]\nrecovery-action = gpu-reset\n", "")
     fleet["h2"].write(MACHINE, machine)
-    # An error counts until someone confirms that the card was reset. A service restarts for other reasons too.
+    # An error counts until someone confirms that the card was reset. A restart of the service is no confirmation.
     fleet["h2"].run("systemctl", "restart", UNIT)
     wait_until("its label", lambda: shown(fleet, "h2").startswith(f"fault {cards['h2'][2]} reason=xid xid=95"), WITHIN_S, lambda: status(fleet["h2"]))
     for name in NODES:
@@ -253,7 +253,7 @@ def test_a_full_run_stops_no_watcher_and_hides_no_fault(fleet: Fleet, inventory:
     replace(node, "[gpu 0-2]", "[gpu 0-3]")
 
 
-# In the mount namespace of a process: lists the directories in which a file can be made there.
+# Lists the directories in which a process of this mount namespace can create a file.
 WRITABLE = """
 for place in / /etc /etc/docker /usr /root /home /opt /var/lib /var/lib/docker {state} {state}/health /run /run/gpu-swarm /sys/fs/cgroup /dev; do
     nsenter --target $1 --mount touch $place/probe 2>/dev/null || continue
@@ -265,7 +265,7 @@ done
 
 @pytest.mark.parametrize("name", NODES)
 def test_it_may_write_where_it_has_to_and_nowhere_else(fleet: Fleet, before: dict[str, bytes], name: str) -> None:
-    """What it starts can load the driver and create its devices. Not every release of systemd does the same with the same unit."""
+    """Programs that the watcher starts can load the driver and create its devices. Releases of systemd treat the same unit differently."""
     node = fleet[name]
     watcher = node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT)
     places = node.run("sh", "-c", WRITABLE.format(state=STATE_DIR), "-", watcher).split()
@@ -281,7 +281,7 @@ def test_it_may_write_where_it_has_to_and_nowhere_else(fleet: Fleet, before: dic
 
 @pytest.mark.rare
 def test_a_directory_that_it_may_not_write_to_any_more_is_named(fleet: Fleet, before: dict[str, bytes]) -> None:
-    """As after daemon.json was moved: its unit names the directory of before until systemd reads it anew."""
+    """This happens after daemon.json was moved: until systemd reloads the watcher's unit, the unit names the former directory."""
     node = fleet["h2"]
     wait_until("what was before to be over", lambda: shown(fleet, "h2") == "ok", 150, lambda: status(node))
     watcher, gone = node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT), node.gpus()[-1]
@@ -298,7 +298,7 @@ def test_a_directory_that_it_may_not_write_to_any_more_is_named(fleet: Fleet, be
 
 
 def test_a_killed_watcher_is_restarted(fleet: Fleet, before: dict[str, bytes]) -> None:
-    """A second one ends at once: otherwise it would treat the first one's reading process as a hung driver."""
+    """A second watcher ends at once. Otherwise it would take the first watcher's reading process for a hung driver."""
     node = fleet["h1"]
     second = node.start("timeout", "30", "python3", "-I", f"{STATE_DIR}/health/current", "watch", check=False)
     assert (second.returncode, b"already runs on this node" in second.stderr) == (1, True), second
@@ -308,7 +308,7 @@ def test_a_killed_watcher_is_restarted(fleet: Fleet, before: dict[str, bytes]) -
     wait_until("its label", lambda: f"{KEY}=ok" in labels(node), shown=lambda: labels(node))
 
 
-# The process that writes a label while dockerd does not answer is killed.
+# Kill the process that writes a label while dockerd does not answer.
 KILLED_WRITER = """
 python3 -I {state}/health/current label 'warning reason=degraded' & writer=$!
 until test -e {state}/journal.json || ! kill -0 $writer; do :; done
@@ -336,7 +336,7 @@ def test_a_killed_writer_of_a_label_does_not_block_the_next_one(fleet: Fleet, be
 
 @pytest.mark.parametrize("content", [b'{"labels": ', b'{"debug": true, "default-runtime": "nvidia"}'])
 def test_a_file_with_a_user_s_edit_stays(fleet: Fleet, inventory: Path, before: dict[str, bytes], content: bytes) -> None:
-    """Valid or not, dockerd has not loaded it."""
+    """dockerd has not loaded the edit, whether the edit is valid or not."""
     node = fleet["h1"]
     wait_until("what was before to be over", lambda: status(node)["blocked"] is None, 30, lambda: status(node))
     was, running = node.read(DAEMON_JSON), labels(node)
@@ -357,7 +357,7 @@ def test_a_stopped_watcher_reports_that_and_the_next_run_starts_it(fleet: Fleet,
     assert f"{KEY}=unwatched" in labels(node)
     node.run("systemctl", "start", UNIT)
     wait_until("its label", lambda: f"{KEY}=ok" in labels(node), 30, lambda: labels(node))
-    # Its files are deleted while it runs. After that it cannot report anything.
+    # Delete the watcher's files while it runs. After that, the watcher cannot report anything.
     node.run("rm", "-r", f"{STATE_DIR}/health")
     node.run("systemctl", "kill", "--signal", "KILL", UNIT)
     run = fleet.playbook(inventory, *ON, "--limit", "h2")
@@ -368,7 +368,7 @@ def test_a_stopped_watcher_reports_that_and_the_next_run_starts_it(fleet: Fleet,
 
 @pytest.mark.rare
 def test_switching_it_off_and_on_needs_no_restart(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """On both releases of Docker, what dockerd has loaded stays known."""
+    """On both releases of Docker, the record of dockerd's loaded settings stays valid."""
     started = {name: fleet[name].started() for name in NODES}
     run = fleet.playbook(inventory, *OFF)
     assert run.rc == 0, run.output
@@ -400,7 +400,7 @@ def test_drift_is_only_what_the_next_run_would_change(fleet: Fleet, inventory: P
     run = fleet.playbook(inventory, *ON)
     assert (run.rc, {name: run.changed()[name] > 0 for name in NODES}) == (0, {"h1": False, "h2": True}), run.output
     assert (fleet["h1"].read(CONFIG_TOML), fleet["h2"].read(CONFIG_TOML)) == (b"# rack r1\n" + was["h1"], was["h2"])
-    # Its watcher would wait for the task to end. The run knows that no manager here stops it because of an update of the node.
+    # The node's watcher would wait for the task to end. The run knows that no manager here stops the task because of an update of the node.
     wait_until("no drift", lambda: "drift" not in shown(fleet, "h2"), 30, lambda: (shown(fleet, "h2"), status(fleet["h2"])))
     assert task
     assert fleet["h2"].docker("ps", "--quiet", "--filter", "label=com.docker.swarm.service.name=train") == task
@@ -411,7 +411,7 @@ def test_drift_is_only_what_the_next_run_would_change(fleet: Fleet, inventory: P
 
 @pytest.mark.rare
 def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """As after an upgrade from 0.2.0, which does not record what dockerd has loaded. The leader here may stop a task when its node is updated."""
+    """As after an upgrade from 0.2.0, which does not record dockerd's loaded settings. The leader here may stop a task if its node is updated."""
     manager = fleet["h1"]
     for name in NODES:
         wait_until("what was before to be over", lambda name=name: shown(fleet, name) == "ok", 150, lambda name=name: status(fleet[name]))
@@ -421,7 +421,7 @@ def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, invent
         for entry in record["files"].values():
             entry.pop("loaded", None)
         fleet[name].write(f"{STATE_DIR}/record.json", json.dumps(record).encode())
-        fleet[name].dockerd("restart")  # the file is older than dockerd: that release wrote it just before a restart
+        fleet[name].dockerd("restart")  # the file is older than dockerd, because 0.2.0 wrote the file just before a restart
     ready = ("docker", "node", "ls", "--format", "{{.Status}}")
     wait_until("the swarm", lambda: manager.run(*ready, check=False).split() == ["Ready"] * 2, WITHIN_S, lambda: manager.run(*ready, check=False))
     manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "hold", "--mode", "global", "lab/task")
@@ -444,7 +444,7 @@ def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, invent
         manager.docker("service", "rm", "hold")
     wait_until("no task", lambda: not any(fleet[name].docker("ps", "--quiet") for name in NODES))
     for name in NODES:
-        fleet[name].run("systemctl", "restart", UNIT)  # otherwise it tries again in five minutes
+        fleet[name].run("systemctl", "restart", UNIT)  # otherwise the watcher tries again in five minutes
         wait_until("its label", lambda name=name: shown(fleet, name) == "ok", WITHIN_S, lambda name=name: status(fleet[name]))
 
 

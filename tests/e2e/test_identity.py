@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which node of the swarm a host is. A second name for g1 shows g1's node id, like a clone of it, or a host that an attacker controls."""
+"""Which node of the swarm a host is. A second name for g1 shows g1's node id, as a clone of g1 or an attacker's host would."""
 
 from __future__ import annotations
 

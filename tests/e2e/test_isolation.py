@@ -4,8 +4,8 @@
 
 """What tasks see of a node's GPUs at each level of isolation, on the oldest and the newest release of Docker.
 
-The leak exists with `off`, and the guard closes it. On one node, containers are in a user namespace, and dockerd keeps its records in that
-namespace's folder. The Molecule scenario `isolation` covers Docker 26.1.
+The leak exists at the level `off`, and the guard closes the leak. On one node, containers are in a user namespace, and dockerd keeps its records in
+the folder of this namespace. The Molecule scenario `isolation` covers Docker 26.1.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ nodes:
 """
 NODES = ["i1", "i2"]
 ALL = 4
-# molecule/isolation shows all four on Docker 20.10 and 26.1: each leak was open before, and was counted.
+# molecule/isolation tests all four levels on Docker 20.10 and 26.1: at `off` each leak is open, at `audit` it is counted.
 LEVELS = [*(pytest.param(level, marks=pytest.mark.rare) for level in ("off", "audit", "reserved")), "exclusive"]
 VARIABLE = "DOCKER_RESOURCE_NVIDIA-GPU"
 HOME = "/usr/local/libexec/gpu-swarm"
@@ -69,7 +69,7 @@ def inventory(fleet: Fleet) -> Path:
 
 @pytest.fixture(scope="module", autouse=True)
 def before(fleet: Fleet, inventory: Path) -> dict[str, tuple[dict[str, bytes | None], str]]:
-    """Return each node's files and guard directories from before it was provisioned. It is provisioned now."""
+    """Return each node's files and guard directories from before the provisioning, then provision the nodes."""
     found = {name: (fleet[name].files(), directories(fleet[name])) for name in NODES}
     provision_at_level(fleet, inventory, "off")
     return found
@@ -152,7 +152,7 @@ def gpus_seen(fleet: Fleet, service: str) -> dict[str, int | str]:
 
 
 def healthy(node: Node, service: str) -> bool:
-    """Return whether the healthcheck of a service's only container ran there, and found what it looks for."""
+    """Return whether the healthcheck of a service's only container has run on this node and has succeeded."""
     (container,) = containers(node, service)
     state = node.docker_json("inspect", "--format", "{{json .State.Health}}", container)
     return (state["Status"], state["Log"][-1]["ExitCode"]) == ("healthy", 0)
@@ -232,7 +232,7 @@ def test_allocations_are_checked_without_a_guard(fleet: Fleet, inventory: Path) 
         train, leaks = tasks_of["train"][name], tasks_of["leak"][name]
         first = [["used-by-another", held, leaks, train, "sleep"], ["not-held", other, leaks, "", "sleep"]]
         wrong[name] = [*first, ["idle", held, train, "", ""], ["outside", free, "", "", "root (systemd-journal)"]]
-        node.run("systemctl", "restart", "gpu-swarm-health.service")  # its first two reads find all of it
+        node.run("systemctl", "restart", "gpu-swarm-health.service")  # the watcher's first two reads find all of these
     for name in NODES:
         found = wait_until("the findings", lambda name=name: found_on(fleet[name]), 60, lambda name=name: fleet[name].read(ALLOCATIONS))
         assert [one[:5] for one in found] == wrong[name]
@@ -241,7 +241,7 @@ def test_allocations_are_checked_without_a_guard(fleet: Fleet, inventory: Path) 
     assert sorted((one["card"], one["finding"]) for one in shown) == sorted((one[1], one[0]) for name in NODES for one in wrong[name])
     assert {"root (systemd-journal) uses it, but it is allocated to no task"} < {one["details"].partition(" (since")[0] for one in shown}
     await_removal(fleet, "train", "leak")
-    assert {one["finding"] for one in status(fleet, inventory)} == {"outside"}  # before any run has read the nodes again
+    assert {one["finding"] for one in status(fleet, inventory)} == {"outside"}  # although no run has read the nodes again
     for name in NODES:
         fleet[name].run("rm", PROCESSES)
 
@@ -282,7 +282,7 @@ def test_a_task_sees_its_gpus_at_each_level(fleet: Fleet, inventory: Path, level
         assert refused(wants, "it sets NVIDIA_VISIBLE_DEVICES=all, and has no reservation"), wants
         assert refused(names, f"it sets {VARIABLE}={uuid['i1']} itself, and it has no reservation"), names
     else:
-        assert (forges, wants, names["i1"]) == (every, every, 1)  # that GPU does not exist on i2
+        assert (forges, wants, names["i1"]) == (every, every, 1)  # i2 does not have this GPU
     found = audit_counts(fleet["i1"])
     assert set(found) == (set() if level == "off" else {"baked", "forges", "wants", "names"})
     await_removal(fleet, "reserves", "baked", "forges", "wants", "names", "none")
@@ -299,7 +299,7 @@ def test_a_run_with_nothing_to_change_changes_nothing(fleet: Fleet, inventory: P
 
 @pytest.mark.rare
 def test_allocations_are_read_while_swarm_writes(fleet: Fleet, inventory: Path) -> None:
-    """The agent writes each step of tasks that start and end meanwhile."""
+    """Meanwhile tasks start and end, and the agent writes each step of them."""
     provision_at_level(fleet, inventory, "reserved")
     create(fleet, "stays", *RESERVES)
     assert gpus_seen(fleet, "stays") == dict.fromkeys(NODES, 1)
@@ -317,7 +317,7 @@ def test_allocations_are_read_while_swarm_writes(fleet: Fleet, inventory: Path) 
     for one in found.values():
         assert (one["problems"], one["answers"]) == ([], [[[["NVIDIA-GPU", *one["sees"]]], []]]), found
         assert one["commits"] == COMMITS < one["reads"], found
-    # m1, with Docker 26.1, has no GPUs: there only the variables of a task's service are read.
+    # m1 has Docker 26.1 and no GPUs. On this node, the guard reads only the variables of a task's service.
     (container,) = containers(fleet["m1"], "there")
     task = fleet["m1"].docker("inspect", "--format", '{{index .Config.Labels "com.docker.swarm.task.id"}}', container)
     one = read_under_writes(fleet["m1"], copy_guard_code(fleet["i1"], fleet["m1"]), task)
@@ -361,7 +361,7 @@ def test_an_operators_container_and_an_allowed_service_see_what_they_request(fle
         compose = ("--label", "com.docker.compose.project=site", "--label", "com.docker.compose.service=notebook")
         assert fleet[name].docker("run", "--rm", *compose, "lab/cuda", "sh", "-c", COUNT) == str(ALL)
         assert gpus_seen_by_build(fleet[name], "lab/cuda", buildkit=False) == str(ALL)
-    assert gpus_seen_by_build(fleet["i2"], "lab/cuda", buildkit=True) == "0"  # it does not call the runtime
+    assert gpus_seen_by_build(fleet["i2"], "lab/cuda", buildkit=True) == "0"  # this command does not call the runtime
     fake = ("--container-label", "com.docker.swarm.task.id=fake", "--container-label", "com.docker.swarm.service.name=exporter")
     create(fleet, "poses", *fake, "--env", "NVIDIA_VISIBLE_DEVICES=all")
     create(fleet, "hides", *fake, image="lab/cuda")
@@ -392,7 +392,7 @@ NO_SLASH = MOUNT.replace("/all", "all")  # NVIDIA's runtime compares the start o
 @pytest.mark.rare
 @pytest.mark.parametrize("mode", ["legacy", "cdi", "jit-cdi"])
 def test_the_leak_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, inventory: Path, mode: str) -> None:
-    """Includes a toolkit that accepts mounts as requests, as an operator's container shows."""
+    """One toolkit accepts mounts as requests, as an operator's container shows."""
     provision_at_level(fleet, inventory, "reserved")
     before = {name: fleet[name].read(CONFIG_TOML) or b"" for name in NODES}
     try:
@@ -419,7 +419,7 @@ def test_the_leak_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, invent
     await_removal(fleet, "reserves", "baked", "forges", "mounts", "no-slash")
 
 
-# NVIDIA's tools read it like this, but no reader of single lines does.
+# NVIDIA's tools accept this layout, but a program that reads single lines does not.
 LAYOUTS = {
     "a list before it": b'x = [\n  "[t]",\n]\nswarm-resource = "%s"\n',
     "a long string before it": b'x = """\n[t]\n"""\nswarm-resource = "%s"\n',
@@ -430,7 +430,7 @@ LAYOUTS = {
 
 @pytest.mark.rare
 def test_a_variable_of_an_image_opens_nothing_in_any_layout_of_config_toml(fleet: Fleet, inventory: Path) -> None:
-    """The file was changed since the last run. An operator's container shows that NVIDIA's runtime reads the variable."""
+    """The file changes after the last run. An operator's container shows that NVIDIA's runtime reads the variable."""
     provision_at_level(fleet, inventory, "reserved")
     before = {name: fleet[name].read(CONFIG_TOML) or b"" for name in NODES}
     for name in NODES:
@@ -489,7 +489,7 @@ def test_a_broken_guard_starts_only_containers_without_a_request(fleet: Fleet, i
 
 @pytest.mark.rare
 def test_a_job_that_a_guard_refuses_is_submitted_again_without_using_a_retry(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """This holds while a guard is broken. A job that every node would refuse fails at once."""
+    """While a guard is broken, the job is submitted again. A job that every node would refuse fails at once."""
     provision_at_level(fleet, inventory, "reserved")
     for name, more in {"again": {}, "never": {"gpus": 0, "env": {"NVIDIA_VISIBLE_DEVICES": "all"}, "constraints": ["node.role==worker"]}}.items():
         (tmp_path / name).write_text(json.dumps({"name": name, "image": "lab/task", "command": ["nvidia-smi", "-L"], **more}))
@@ -545,7 +545,7 @@ KILLS = {
 
 
 def boot(node: Node) -> str:
-    """Return its boot time, or nothing while it is down."""
+    """Return the node's boot time, or an empty string while the node is down."""
     return node.run("stat", "--format", "%Y", "/proc/1", check=False)
 
 
@@ -587,7 +587,7 @@ apt-get update "$1" "$2" "$3" "$4" >/dev/null && apt-get install --yes --allow-d
 
 @pytest.mark.rare
 def test_the_toolkit_is_upgraded_under_the_guard(fleet: Fleet, inventory: Path) -> None:
-    """The node's administrator upgrades it while containers run that the guard started. They can be stopped, and new ones meet the guard."""
+    """Containers that the guard started run during the upgrade. They can still be stopped, and new containers start through the guard."""
     node = fleet["i1"]
 
     def install(version: str) -> None:
@@ -624,7 +624,7 @@ def test_a_gpu_that_swarm_allocates_twice_is_refused(fleet: Fleet, inventory: Pa
         create(fleet, service, *on, *RESERVES)
         wait_until(service, lambda service=service: containers(fleet["i2"], service), SEEN_S, lambda service=service: tasks(fleet, service))
         holders[gpu_of(fleet, service)] = service
-    # The remaining task has the second GPU in the list. Its claim will be the first one, and the next task gets the second.
+    # The remaining task has the second GPU in the list. The new leader claims the first GPU for this task, and gives the second one to the next task.
     stays = holders.pop(advertised(fleet["i2"])[1])
     await_removal(fleet, *holders.values())
     fleet["m1"].dockerd("restart")
@@ -719,7 +719,7 @@ def test_services_without_a_reservation_are_kept_off_dedicated_nodes_by_their_ow
     run = fleet.playbook(inventory, "--extra-vars", json.dumps({"gpu_swarm_isolation": level, "gpu_swarm_dedicated": True}))
     command = "docker service update --constraint-add 'node.labels.gpu.dedicated!=true' web"
     assert (run.rc, command in run.output, there()) == (75, True, before), run.output
-    assert (dedicated(fleet), "once.1" in run.row("i2")) == (["i1"], True), run.output  # it would be evicted and not restarted
+    assert (dedicated(fleet), "once.1" in run.row("i2")) == (["i1"], True), run.output  # swarm would evict the task and not restart it
     shown = status().output
     assert f"\n  {command}\n" in shown, shown
     assert "constraint-add 'node.labels.gpu.dedicated!=true' exporter" not in shown
@@ -810,7 +810,7 @@ def update_node_repeatedly(fleet: Fleet, name: str) -> Iterator[None]:
 
 @pytest.mark.rare
 def test_verify_tests_each_of_many_slots_once(fleet: Fleet, inventory: Path) -> None:
-    """Even if swarm would give a tested slot to the next task first, and if some slots are in use."""
+    """Each slot is tested once, even if swarm gives a tested slot to the next task first, or if some slots are in use."""
     provision_at_level(fleet, inventory, "reserved", gpu_node_advertise=EIGHTS)
     create(fleet, "busy", "--generic-resource", "NVIDIA-SLOT=1")
     assert gpus_seen(fleet, "busy") == dict.fromkeys(NODES, 1)
@@ -887,7 +887,7 @@ def test_each_slot_of_a_mig_device_is_one_device(fleet: Fleet, inventory: Path) 
 
 @pytest.mark.rare
 def test_a_group_whose_card_dies_is_no_longer_advertised_and_the_others_are(fleet: Fleet, inventory: Path) -> None:
-    """The node is paused. With consent, the next run drops the group, and the remaining card joins no other group."""
+    """The node is paused. With consent, the next run removes the group, and the remaining card joins no other group."""
     node, given = fleet["i1"], {"gpu_swarm_isolation": "exclusive", "gpu_node_advertise": PAIRS}
 
     def run(**more: bool) -> Run:

@@ -23,7 +23,7 @@ from .jobs import JOB, LABEL, PRUNE, STATUS, label_leaves_alone
 from .swarm import classes_of
 
 LOGS = "/var/lib/gpu-swarm/jobs"
-# One completes, one fails twice, and one is ended by its node. On both releases of Docker.
+# One job completes, one fails twice, and a node ends the third one at its time limit. They run on both releases of Docker.
 SWEEP = {
     "name": "sweep",
     "image": "lab/task",
@@ -73,7 +73,7 @@ def test_an_array_runs_once(fleet: Fleet, inventory: Path, folder: Path) -> None
     assert "1 complete, 1 failed, 1 timed out" in run.output
     assert run.failures("m1")[-1].startswith("Job sweep: 2 of 3 did not complete: ")
     assert "k3y" not in checked.output + run.output
-    # The second and the third run twice.
+    # The second and the third job run twice.
     written = logs(fleet)
     assert [written.count(f"case {case}") for case in ("good", "bad", "long")] == [1, 2, 2]
     assert written.count("GPU-") == 5
@@ -114,12 +114,12 @@ def test_a_refusal_of_a_manager_is_not_reported_as_silent_managers(fleet: Fleet,
 
 
 def test_a_label_reruns_no_job_and_finished_jobs_are_removed(fleet: Fleet, inventory: Path) -> None:
-    """Docker 26.1 leads. test_releases.py tests 20.10 and the newest."""
+    """The leader has Docker 26.1. test_releases.py tests Docker 20.10 and the newest release."""
     label_leaves_alone(fleet["m1"], services(fleet))
     run = fleet.playbook(inventory, "-e", "older_than=0s", playbook=PRUNE)
     assert (run.rc, run.changed()["m1"]) == (0, 1), run.output
     assert len(services(fleet)) == 2
-    # Not a job of this collection, and nobody selected it.
+    # A job that this collection did not create, and that no one selected for removal.
     assert fleet["m1"].docker("service", "rm", "marker") == "marker"
 
 
@@ -130,7 +130,7 @@ def test_finished_jobs_are_removed_by_the_hour(fleet: Fleet, inventory: Path) ->
     assert (run.rc, len(services(fleet))) == (0, 2), run.output
     assert fleet["m1"].run("systemctl", "is-active", unit) == "active"
     fleet["m1"].run("sed", "--in-place", "s/\"keep_last\": 9/\"keep_last\": 0/", f"{home}/settings.json")
-    fleet["m1"].run("systemctl", "restart", unit)  # it removes jobs at its start, and hourly
+    fleet["m1"].run("systemctl", "restart", unit)  # the service removes jobs at its start, and then every hour
     wait_until("the removal of what is over", lambda: services(fleet) == [], shown=lambda: services(fleet))
     assert logs(fleet).count("case ") == 5
     run = fleet.playbook(inventory, "-e", "timer=false", playbook=PRUNE)
@@ -158,7 +158,7 @@ def test_x_gpu_selects_nodes_and_its_label_ends_with_the_job(fleet: Fleet, inven
 
 @pytest.mark.rare
 def test_a_job_that_is_run_again_during_its_removal_is_not_lost(fleet: Fleet, inventory: Path) -> None:
-    """Four hundred times. Both sides run on the manager, because calls from elsewhere would be too slow."""
+    """Try this four hundred times. Both sides run on the manager, because calls from another machine would be too slow."""
     packed, home = io.BytesIO(), "/run/race/ansible_collections/fleet/gpu_swarm/plugins"
     with tarfile.open(fileobj=packed, mode="w") as archive:
         archive.add(CHECKOUT / "plugins/module_utils", "module_utils")
@@ -169,5 +169,5 @@ def test_a_job_that_is_run_again_during_its_removal_is_not_lost(fleet: Fleet, in
         done = json.loads(fleet["m1"].start("env", "PYTHONPATH=/run/race", "python3", "-", "50", text=script).stdout)
         total = {key: total[key] + done[key] for key in total}
     assert (total["tries"], total["lost"]) == (400, 0), total
-    # Each side is faster at times.
+    # Each side was faster in some of the tries.
     assert min(total["accepted"], total["removed"]) > 20, total

@@ -4,9 +4,9 @@
 
 """New replicas in a swarm whose leader counts GPUs wrong, with the guard at `exclusive`.
 
-A new leader counts the running tasks by number, from the front of each node's list (swarmkit manager/scheduler/nodeinfo.go). So a card
-behind that front that a task has counts as free, and an unused one in front counts as in use. A task that gets a card of the first kind is
-refused and tries again. Cards of the second kind stay unused until the leader counts the node again.
+A new leader counts the running tasks by number, from the front of each node's list (swarmkit manager/scheduler/nodeinfo.go). If a task has a card
+from the end of the list, the leader counts this card as free and an unused card at the front as in use. Swarm may then give the task's card to a
+second task. The guard refuses the second task, and swarm tries again. The unused card stays unused until the leader counts the node again.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ nodes:
 """
 MANAGERS = ["m1", "m2", "m3"]
 RESERVES = ("--generic-resource", f"{KIND}=1")
-# Swarm restarts a refused task after 5 s, and the guard waits for 1 s. With the start itself, an attempt takes ten seconds on a busy machine.
-# After five failures on a node, swarm prefers the other one (swarmkit manager/scheduler/scheduler.go: maxFailures). A refused card then comes
-# after all others of its node. At most three are counted wrong here, so the last replica has its place after 2 × 5 + 3 attempts.
+# Swarm restarts a refused task after 5 s, and the guard waits for 1 s. With the start of the container, an attempt takes ten seconds on a busy
+# machine.
+# After five failures on a node, swarm prefers the other one (swarmkit manager/scheduler/scheduler.go: maxFailures). Swarm then tries a refused card
+# after all others of its node. At most three cards are counted wrong here, so the last replica runs after 2 × 5 + 3 attempts.
 EVERY_REPLICA_S = 130
 
-# The cards of each node that tasks have, by their positions in its list.
+# By node: the cards that tasks have, as positions in the node's list.
 Held = dict[str, list[int]]
 # The name of a node, and the full UUID of a card.
 Card = tuple[str, str]
@@ -65,7 +66,7 @@ def inventory(fleet: Fleet) -> Path:
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(fleet: Fleet, inventory: Path) -> Iterator[None]:
-    """While a replica is refused repeatedly, the services can be removed, and another level takes effect at once."""
+    """At the end, check that services with refused replicas can be removed, and that another level takes effect at once."""
     yield
     manager = fleet["m1"]
     services = manager.docker("service", "ls", "--quiet").split()
@@ -74,15 +75,15 @@ def nothing_is_left(fleet: Fleet, inventory: Path) -> Iterator[None]:
     for level in ("off", "exclusive"):
         run = fleet.playbook(inventory, "--extra-vars", f"gpu_swarm_isolation={level}")
         assert run.rc == 0, run.output
-    # Cards of tasks that end later go to the end of their node's list, and tasks of the next test would get other cards than the first.
+    # If a task ends later, its cards go to the end of the node's list. Then tasks of the next test would not get the first cards.
     wait_until("their tasks to end", lambda: not manager.inspect_tasks(ids))
-    for node in (fleet[name].swarm()["NodeID"] for name in GPU_NODES):  # so that it is counted again
+    for node in (fleet[name].swarm()["NodeID"] for name in GPU_NODES):  # so that the leader counts the node again
         for availability in ("pause", "active"):
             manager.docker("node", "update", "--availability", availability, node)
 
 
 def again(fleet: Fleet) -> dict[str, list[str]]:
-    """Return by task the cards that the managers' unit found: the leader counts them as free, but the task has them."""
+    """Return, by task, the cards that the task has but the leader counts as free. The managers' unit found these cards."""
     labels = fleet["m1"].docker_json("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}") or {}
     return json.loads(labels.get("gpu-swarm.isolation", "{}")).get("again", {})
 
@@ -170,7 +171,7 @@ class Swarm:
         return {task["ID"]: card_of(task, self.names) for task in running(self.fleet, prefix)}
 
     def each_has_its_own(self, count: int) -> set[Card]:
-        """Return the cards of the late tasks. Nobody else has one of them, and each task sees only its own."""
+        """Return the cards of the late tasks. Check that no other task has one of these cards, and that each task sees only its own card."""
         late = self.had_by("late")
         every = [*late.values(), *self.had_by("hold").values()]
         assert (len(late), len(set(every))) == (count, len(every))
@@ -190,7 +191,7 @@ def test_after_changes_of_leader_every_replica_runs_on_a_free_card(fleet: Fleet,
     many(fleet, "late", len(swarm.free), EVERY_REPLICA_S)
     assert swarm.each_has_its_own(len(swarm.free)) == swarm.free
     assert any(refused(fleet, "late", value) for _node, value in swarm.wrong), states(fleet, "late")
-    # One more replica has no place. It is still refused when all are removed.
+    # One more replica finds no card. The guard still refuses this replica when all services are removed.
     fleet["m1"].docker("service", "scale", "--detach", f"late={len(swarm.free) + 1}")
     before = sum(refused(fleet, "late", value) for _node, value in swarm.wrong)
     wait_until("a refusal", lambda: sum(refused(fleet, "late", value) for _node, value in swarm.wrong) > before, EVERY_REPLICA_S)

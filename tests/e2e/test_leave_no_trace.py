@@ -49,7 +49,7 @@ def snapshot() -> dict[str, list[str]]:
         "addresses": sorted(" ".join(line.split()[1:4]) for line in output("ip", "-o", "address").splitlines()),
         "routes": sorted(output("ip", "route", "show", "table", "all").splitlines()),
         "network namespaces": output("ip", "netns", "list").splitlines(),
-        # With their options: a systemd with the host's /sys/fs/cgroup makes it read-only.
+        # Compare the options too: a systemd that sees the host's /sys/fs/cgroup makes this mount read-only.
         "mounts": sorted(" ".join(line.split()[4:]) for line in mounts),
         "firewall": firewall(),
         "settings of the kernel": settings(),
@@ -71,7 +71,7 @@ def traces(lab: Lab) -> dict[str, list[str]]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             texts = [(folder / name).read_bytes() for name in ("cmdline", "cgroup", "environ")]
-        except OSError:  # it ended meanwhile
+        except OSError:  # the process has ended meanwhile
             continue
         if folder.name != str(os.getpid()) and any(mark in text for mark in marks for text in texts):
             found.append(texts[0].replace(b"\0", b" ").decode(errors="replace").strip())
@@ -110,7 +110,7 @@ def test_down_leaves_no_trace(lab: Lab, tmp_path: Path) -> None:
     assert traces(lab) == nothing()
     start(tmp_path)
     there = traces(lab)
-    # The search must find existing traces.
+    # Prove that the search finds existing traces.
     assert any(line.startswith("dockerd ") for line in there["processes"])
     assert any("task" in line for line in there["processes"])
     assert there["control groups"]

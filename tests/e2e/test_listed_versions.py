@@ -38,7 +38,7 @@ def test_the_versions_of_the_controller_are_those_of_the_pages() -> None:
 
 @pytest.mark.rare
 def test_pip_can_install_the_newest_ansible_core(tmp_path: Path) -> None:
-    """A newer one may have been released since. `tests/e2e/test_controllers.py` prints which one it used."""
+    """A newer release may exist by now. `tests/e2e/test_controllers.py` prints the release that it used."""
     (row,) = (row for row in ROWS if row.what.startswith("the newest that pip installs"))
     (core,) = platforms.VERSION.findall(row.what)
     only = ["--no-deps", "--only-binary=:all:", "--python-version=3.13", f"--dest={tmp_path}", "--disable-pip-version-check"]

@@ -27,7 +27,7 @@ def cutter(fleet: Fleet, as_before: None, tmp_path: Path) -> Cutter:
 
 
 def test_an_unreachable_manager_is_skipped(fleet: Fleet, cutter: Cutter) -> None:
-    inventory = cutter.inventory("m0")  # the first to be queried, because of its name
+    inventory = cutter.inventory("m0")  # its name comes first, so a run queries this manager first
     cutter.cut("m0")
     since = fleet["m1"].run("date", "+%s.%N")
     run = cutter.run(inventory, "--limit", "g1", *advertised_as("PASSED"))
@@ -65,7 +65,7 @@ def done(name: str) -> dict[str, Any]:
 
 @pytest.mark.rare
 def test_a_lost_call_says_nothing_about_the_node(fleet: Fleet, cutter: Cutter, tmp_path: Path) -> None:
-    """g1 is drained, and its answer about remaining work is lost. A task of g2's maintenance is lost too. Both answer again right after that."""
+    """For g1, the answer about remaining work is lost. For g2, a task of the maintenance is lost. Both nodes answer again right after that."""
     inventory, tasks, busy, idle = cutter.inventory(), tmp_path / "driver.yml", fleet["g1"], fleet["g2"]
     tasks.write_text(json.dumps([done("first"), cutter.task("g2", f"{idle.container}:once"), done("second"), done("third")]))
     for node in (busy, idle):
@@ -85,7 +85,7 @@ def test_a_lost_call_says_nothing_about_the_node(fleet: Fleet, cutter: Cutter, t
     assert "the connection was lost over 'Do second': no route to host" in run.failures("g2")[-1], run.output
     ran = {name: fleet[name].run("sh", "-c", "cd /run; ls first second third", check=False).split() for name in ("g1", "g2")}
     assert ran == {"g1": [], "g2": ["first"]}
-    assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]  # nothing was done there
+    assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]  # the run changed nothing on this node
     assert availability_of(fleet, "g2") == ("pause", "active")
 
 

@@ -24,7 +24,7 @@ from .work import all_running, service
 
 WHOLE = (MACHINES / "rtx4090x2.conf").read_text()
 ROOT = Path(__file__).parents[2]
-AS_DRIVER = "python3-jsondiff"  # stands for the driver's packages: the lab's mirror has it, and its nodes do not need it
+AS_DRIVER = "python3-jsondiff"  # stands for the driver's packages: the lab's mirror has this package, and the nodes do not need it
 
 
 class Maintenance:
@@ -98,7 +98,7 @@ def test_the_example_installs_a_kernel_and_starts_it_only_with_its_driver(fleet:
 
 
 def returned(fleet: Fleet, inventory: Path) -> None:
-    """Restore the cards of g1. A manager may have paused it meanwhile because of the missing ones; the next run then returns it to service."""
+    """Restore the cards of g1. A manager may have paused g1 because of the missing cards. The next run then returns g1 to service."""
     run = fleet.playbook(inventory)
     if run.rc:
         assert "paused for a fault" in run.row("g1")
@@ -144,7 +144,7 @@ def test_a_container_that_was_started_meanwhile_prevents_a_reboot(fleet: Fleet, 
 
 
 def test_a_node_whose_maintenance_failed_stays_paused(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
-    """It is the canary, although both are idle. The other node is not changed."""
+    """The node is the canary, although both nodes are idle. The run does not change the other node."""
     since = fleet["m1"].run("date", "+%s.%N")
     run = maintenance.run({"name": "Upgrade the driver", "ansible.builtin.command": {"argv": ["false"]}}, limit="gpu_nodes")
     assert run.rc == 2, run.output
@@ -158,7 +158,7 @@ def test_a_node_whose_maintenance_failed_stays_paused(fleet: Fleet, inventory: P
 
 
 def test_playbooks_follow_each_other_in_one_run(fleet: Fleet, inventory: Path, maintenance: Maintenance) -> None:
-    """Results that one playbook leaves for a node, such as that it waited or was changed, do not affect the next."""
+    """A playbook records results for a node, such as waiting or changed. These results do not affect the next playbook."""
     node, since = fleet["g1"], fleet["m1"].run("date", "+%s.%N")
     maintenance.file.write_text(json.dumps([{"name": "Touch", "ansible.builtin.command": "touch /var/tmp/maintained"}]))
     provision, maintain = ({"ansible.builtin.import_playbook": f"fleet.gpu_swarm.{name}"} for name in ("provision", "maintain"))
@@ -171,7 +171,7 @@ def test_playbooks_follow_each_other_in_one_run(fleet: Fleet, inventory: Path, m
         run = fleet.playbook(inventory, "--limit", "gpu_nodes", "--extra-vars", settings, playbook=str(site))
     finally:
         node.run("docker", "rm", "--force", "notebook", check=False)
-    assert run.rc == os.EX_TEMPFAIL, run.output  # the maintenance of g1 is still to be done
+    assert run.rc == os.EX_TEMPFAIL, run.output  # the maintenance of g1 still has to run
     assert "g1" in re.findall(r"^waiting: (.*)$", run.output, re.MULTILINE)
     assert [fleet[name].read("/var/tmp/maintained") for name in GPU_NODES] == [None, b""]
     assert run.row("g1").endswith(" ready"), run.output

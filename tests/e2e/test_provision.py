@@ -57,7 +57,7 @@ def test_a_person_s_settings_are_kept(fleet: Fleet, first: Loud) -> None:
 
 @pytest.fixture
 def tasks(fleet: Fleet, first: Loud) -> Iterator[list[dict[str, Any]]]:
-    """Start a service with a replica per GPU of the fleet, more than one node has, from an image that requests all GPUs."""
+    """Start a service with one replica for each GPU of the fleet. Its image requests all GPUs."""
     manager = fleet["m1"]
     gpus = sum(len(fleet[name].gpus()) for name in GPU_NODES)
     manager.docker(
@@ -103,7 +103,7 @@ def test_a_kind_that_a_service_reserves_is_not_removed(fleet: Fleet, inventory: 
 
 
 def test_a_finished_job_is_not_run_again(fleet: Fleet, inventory: Path, first: Loud) -> None:
-    """The leader is older than 29.6.0. It would run the job again as soon as its GPU is no longer advertised."""
+    """The leader is older than 29.6.0. It would run the job again once the job's GPU is no longer advertised."""
     manager, reserves = fleet["m1"], ("--generic-resource", f"{KIND}=1")
     job = ("--name", "once", "--mode", "replicated-job", *reserves, "lab/task", "true")
     manager.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", *job)
@@ -140,7 +140,7 @@ def test_another_run_changes_and_restarts_nothing(fleet: Fleet, inventory: Path,
 
 
 def test_limit_changes_that_node_alone(fleet: Fleet, inventory: Path, first: Loud) -> None:
-    """Even if the manager is outside the limit: it is queried, and updated, for the node in the limit."""
+    """The manager may be outside the limit. The run still queries the manager, and updates it for the node in the limit."""
     labels = {name: member(fleet, name)["Spec"]["Labels"] for name in GPU_NODES}
     for name in GPU_NODES:
         fleet["m1"].docker("node", "update", "--label-rm", "gpu.count", member(fleet, name)["ID"])
@@ -184,7 +184,7 @@ def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, i
         assert availability_of(fleet, "g1") == ("pause", "active")
 
         assert shown(fleet, "g2") == {"WAITED": sorted(idle.gpus())}
-        assert availabilities(fleet, "g2", since) == ["pause", "drain"]  # as an operator left it
+        assert availabilities(fleet, "g2", since) == ["pause", "drain"]  # the operator has set drain
 
         busy.docker("stop", "notebook")
         run = fleet.playbook(inventory, *waited)
@@ -196,8 +196,8 @@ def test_work_is_waited_for_and_idle_members_go_through_a_window(fleet: Fleet, i
     assert availability_of(fleet, "g1") == ("active", None)
 
 
-# nvidia-ctk --version runs after the containers were listed. This one first starts a container, if the run holds the lock of the node
-# that it is about to change.
+# A run calls nvidia-ctk --version after it has listed the containers. This replacement first starts a container, if the run holds the node's lock and
+# so is about to change the node.
 LATE = """\
 #!/bin/sh
 flock --nonblock /var/lib/gpu-swarm/lock true || docker run --detach --name notebook lab/task > /dev/null 2>&1
@@ -227,9 +227,9 @@ def test_a_container_that_is_started_between_the_assessment_and_the_restart_is_w
 
 
 def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: None) -> None:
-    """On the other node a label must change. While the first one is in its window, a task arrives that needs the label unchanged."""
+    """A label of the other node must change. During the window of the first node, a task starts that needs the unchanged label."""
     manager, busy, member_g2 = fleet["m1"], fleet["g1"], member(fleet, "g2")
-    (kind,) = shown(fleet, "g2")  # as another test left it: it needs no window
+    (kind,) = shown(fleet, "g2")  # the kind that another test left: so g2 needs no window
     kinds = {name: {"gpu_node_advertise": [{"as": "gpu", "kind": one}]} for name, one in (("g1", "CONSENT"), ("g2", kind))}
     inventory = fleet.inventory({**kinds, "g1": {**kinds["g1"], "provision_disrupt": "all"}}, **MAIN)
     manager.docker("node", "update", "--label-add", "gpu.model=planted", member_g2["ID"])
@@ -252,7 +252,7 @@ def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: N
 
 
 def test_tasks_move_when_nothing_else_is_waited_for(fleet: Fleet, inventory: Path, as_before: None) -> None:
-    """Swarm does not restart a one-shot task. While it runs, movable tasks are not interrupted in vain."""
+    """Swarm does not restart a one-shot task. While this task runs, the run does not interrupt movable tasks in vain."""
     manager, busy = fleet["m1"], fleet["g1"]
     here = f"node.id=={member(fleet, 'g1')['ID']}"
     once = ("--restart-condition", "none", "--constraint", here)
@@ -284,7 +284,7 @@ def test_tasks_move_when_nothing_else_is_waited_for(fleet: Fleet, inventory: Pat
         assert availability_of(fleet, "g1") == ("active", None)
         moved = wait_until("the tasks of web", lambda: all_running(manager, "web", 2))
         assert [task["NodeID"] for task in moved] == [member(fleet, "g2")["ID"]] * 2
-        assert len({task["ID"] for task in web} & {task["ID"] for task in moved}) == 1  # the existing one stayed
+        assert len({task["ID"] for task in web} & {task["ID"] for task in moved}) == 1  # the task that was on g2 stayed
 
 
 @pytest.mark.rare
@@ -322,7 +322,7 @@ def test_another_run_s_lease_lasts_until_it_is_taken(fleet: Fleet, inventory: Pa
 
 
 def test_a_window_does_not_continue_without_the_lease(fleet: Fleet, inventory: Path, as_before: None) -> None:
-    """It expires during a wait, and another run takes it."""
+    """The lease expires during a wait, and another run takes the lease."""
     busy, other = fleet["g1"], {"holder": "bob@elsewhere pid 7", "ttl": 600}
     with by_hand(busy), ThreadPoolExecutor(1) as runs:
         before = (busy.files(), busy.started())
@@ -343,7 +343,7 @@ def test_a_window_does_not_continue_without_the_lease(fleet: Fleet, inventory: P
 
 
 def test_a_member_that_cannot_be_changed_returns_to_service(fleet: Fleet, inventory: Path, first: Loud) -> None:
-    """Its file has a setting that dockerd has not seen yet, and would not start with."""
+    """The member's file has a setting that dockerd has not loaded yet, and dockerd would not start with this setting."""
     manager, node = fleet["m1"], fleet["g1"]
     good = node.read(DAEMON_JSON) or b""
     node.write(DAEMON_JSON, good.replace(b"{", b'{ "no-such-directive": 1,', 1))

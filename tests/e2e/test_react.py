@@ -4,8 +4,8 @@
 
 """A node that reports a fault is paused without a run.
 
-The leader pauses it, or the next leader if that one is lost, or another manager if the leader lacks the service. A node that someone
-already keeps out of service stays unchanged. Work on healthy cards continues.
+The leader pauses the node. If the leader is lost, the next leader does this. If the leader lacks the service, another manager does this. If someone
+already keeps a node out of service, the node stays unchanged. Work on healthy cards continues.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MANAGERS, NODES = ["m1", "m2", "m3"], ["h1", "h2", "h3"]
 UNIT = "gpu-swarm-manager.service"
 PAUSED_FOR = "gpu-swarm.paused-for"
 TURN_S = 30
-# A driver that answered before counts as hung after this time. From its last answer to the pause takes at most a minute.
+# If a driver has answered before, it counts as hung after this time. The pause follows at most a minute after the last answer.
 HANG_S, MINUTE_S = 20, 60
 TEXTFILES = "/var/lib/prometheus/node-exporter"  # swarm_member_metrics_directory
 # Of three GPU nodes, two may be paused by default.
@@ -67,7 +67,7 @@ def inventory(fleet: Fleet) -> Path:
 def before(fleet: Fleet, inventory: Path) -> dict[str, bytes]:
     """Return each node's machine at the beginning."""
     found = {name: fleet[name].read(MACHINE) or b"" for name in NODES}
-    for name in MANAGERS[:2]:  # the third node gets it later
+    for name in MANAGERS[:2]:  # the third node gets the directory later
         make_textfiles(fleet[name])
     run = fleet.playbook(inventory, *settings())
     assert run.rc == 0, run.output
@@ -75,7 +75,7 @@ def before(fleet: Fleet, inventory: Path) -> dict[str, bytes]:
 
 
 def make_textfiles(node: Node) -> None:
-    """Create the directory of metrics. Where a role has installed node_exporter, its user owns that directory."""
+    """Create the directory of metrics. If a role has installed node_exporter, node_exporter's user owns this directory."""
     node.run("install", "--directory", "--owner", "nobody", TEXTFILES)
 
 
@@ -99,7 +99,7 @@ def await_pause(fleet: Fleet, name: str, began: float, seconds: float, by: str =
 
 
 def updates(fleet: Fleet, name: str, since: str) -> list[dict[str, str]]:
-    """Return m1's records about the node since then: one for each versioned update."""
+    """Return m1's events about the node since ``since``: one for each versioned update."""
     manager, node_id = fleet["m1"], fleet[name].swarm()["NodeID"]
     until = manager.run("date", "+%s.%N")
     only = ("--filter", "type=node", "--filter", f"node={node_id}", "--since", since, "--until", until)
@@ -113,7 +113,7 @@ def test_the_service_runs_on_each_manager_and_a_second_run_has_nothing_to_do(fle
 
 
 def test_the_service_stays_if_the_inventory_lost_its_nodes(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """They still report faults, and without the service no one would pause them."""
+    """The nodes still report faults, and without the service nothing would pause them."""
     misspelt = fleet.playbook(fleet.inventory(swarm_managers=MANAGERS, gpu_node=NODES), *settings())
     assert misspelt.rc == 2, misspelt.output
     assert "The inventory has h1, h2, h3 in the group gpu_node, but not in gpu_nodes. Rename the group to gpu_nodes." in misspelt.output
@@ -129,7 +129,7 @@ def test_the_service_stays_if_the_inventory_lost_its_nodes(fleet: Fleet, invento
 
 @pytest.mark.rare
 def test_a_node_that_a_run_finds_healthy_is_not_paused_for_an_old_report(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """Three nodes get a fault, and two may be paused. Their cards return, and these managers still see the faults while tasks run."""
+    """Three nodes get a fault, and two may be paused. Their cards are restored, but the managers still see the faults while tasks run."""
     manager = fleet["m1"]
     assert fleet.playbook(inventory, *settings(swarm_member_react_limit=20)).rc == 0
     everywhere = ("--mode", "global", "--constraint", "node.role==worker")
@@ -160,7 +160,7 @@ def test_a_node_that_a_run_finds_healthy_is_not_paused_for_an_old_report(fleet: 
 
 @pytest.mark.rare
 def test_a_mig_device_is_lost_while_a_run_starts(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """The service or the run pauses the node, whichever is first. Neither pauses it twice."""
+    """The service or the run pauses the node, whichever is first. The node is not paused twice."""
     node, since = fleet["h3"], fleet["m1"].run("date", "+%s.%N")
     began = replace(node, "mig-device = 1g.10gb", "#")
     lost = wait_until("its watcher", lambda: str(status(node)["label"]).startswith("fault MIG-") and status(node)["label"], WITHIN_S)
@@ -176,7 +176,7 @@ def test_a_mig_device_is_lost_while_a_run_starts(fleet: Fleet, inventory: Path, 
 
 
 def two_processes(node: Node) -> tuple[str, str]:
-    """Return the processes of the service: the one that pauses, and the one for everything else, or nothing if it does not run."""
+    """Return the processes of the service: one pauses nodes, the other does everything else. Return nothing if the service does not run."""
     first = node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT)
     return first, node.run("pgrep", "--parent", first, check=False)
 
@@ -208,14 +208,14 @@ def test_a_card_is_lost_while_tasks_run(fleet: Fleet, inventory: Path, before: d
         assert two_processes(fleet[name])[0] == first
     assert labels[PAUSED_FOR].startswith(f"fault {gone} reason=lost since=")
     assert labels["gpu-swarm.former-availability"] == "active"
-    # A pause and its marks are written together: they are one update, the last one of the node.
+    # The pause and its marks are one update of the node, the last one.
     assert [update.get("availability.new") for update in updates(fleet, "h1", since)][-1] == "pause"
     replace(fleet["h1"], "[gpu 0-2]", "[gpu 0-1]")
     assert (fleet["h1"].docker("ps", "--quiet"), fleet["h1"].started()) == (tasks, started)
 
 
 def metrics(fleet: Fleet) -> dict[str, str]:
-    """Return the metrics file by manager, if it has one."""
+    """Return the metrics file of each manager that has such a file."""
     found = {name: fleet[name].read(f"{TEXTFILES}/gpu-swarm.prom") for name in MANAGERS}
     return {name: text.decode() for name, text in found.items() if text}
 
@@ -227,9 +227,9 @@ def leader(fleet: Fleet) -> str:
 
 @pytest.mark.rare
 def test_the_leader_has_the_metrics(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """With the lost card and the paused node, and later on another manager that leads.
+    """The metrics include the lost card and the paused node. Later another manager leads and has the metrics.
 
-    That one pauses the node whose card was lost together with the leader.
+    The new leader pauses the node whose card was lost together with the former leader.
     """
     make_textfiles(fleet["m3"])
     first = leader(fleet)
@@ -254,7 +254,7 @@ def test_the_leader_has_the_metrics(fleet: Fleet, inventory: Path, before: dict[
 
 @pytest.mark.rare
 def test_another_directory_of_metrics_counts_at_once(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """systemd does not read its unit again."""
+    """systemd does not have to reload the unit of the service."""
     first, elsewhere = leader(fleet), "/srv/metrics"
     fleet[first].run("mkdir", "-p", elsewhere)
     for directory, other in ((elsewhere, TEXTFILES), (TEXTFILES, elsewhere)):
@@ -270,10 +270,10 @@ def is_leader(fleet: Fleet, name: str) -> bool:
 
 @pytest.mark.rare
 def test_a_decision_of_an_operator_counts(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """A node returned to service by hand is paused only for another fault, even after a restart of the service. A manual drain is not changed."""
+    """If an operator returned a node to service, only another fault pauses it, even after a restart of the service. A manual drain stays."""
     manager = fleet["m1"]
     wait_until("the second card", lambda: "cards=2" in label(fleet, "h1").split(), 150, lambda: label(fleet, "h1"))
-    assert "cards=" not in spec(fleet, "h1")["Labels"][PAUSED_FOR]  # it was paused once
+    assert "cards=" not in spec(fleet, "h1")["Labels"][PAUSED_FOR]  # the service paused the node once
     began = time.monotonic()
     manager.docker("node", "update", "--availability", "active", "h1")
     assert await_pause(fleet, "h1", began, TURN_S)[PAUSED_FOR] == label(fleet, "h1")
@@ -310,7 +310,7 @@ def test_a_leader_without_the_service(fleet: Fleet, inventory: Path, before: dic
 
 @pytest.mark.rare
 def test_a_driver_hangs_for_longer_than_anyone_waits(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """It hangs in the kernel, where no signal ends the wait. No second process is started beside the first. The next run returns the node."""
+    """The driver hangs in the kernel, where no signal ends the wait. The watcher starts no second process. The next run returns the node."""
     node, manager = fleet["h3"], fleet["m1"]
     wait_until("what was before to be over", lambda: label(fleet, "h3") == "ok", 150, lambda: (label(fleet, "h3"), status(node)))
     manager.docker("node", "update", "--availability", "active", "h3")
@@ -329,7 +329,7 @@ def test_a_driver_hangs_for_longer_than_anyone_waits(fleet: Fleet, inventory: Pa
 
 @pytest.mark.rare
 def test_deprovision_leaves_no_trace(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    fleet["m1"].docker("service", "rm", "train")  # otherwise each window waits for a place for its tasks, which does not exist
+    fleet["m1"].docker("service", "rm", "train")  # otherwise each window waits for free GPUs for its tasks, and no other node has any
     for name, machine in before.items():
         fleet[name].write(MACHINE, machine)
     run = fleet.playbook(inventory, *settings(provision_disrupt="all"), playbook="fleet.gpu_swarm.deprovision")

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The recipes of docs/run/recipes.md with real services:
+"""Tests the recipes of docs/run/recipes.md with real services.
 
-policies, jobs and commands from the pages, and the stack files of docs/examples with other images. One node has the policies for single
+They use the policies, jobs and commands of the pages, and the stack files of docs/examples with other images. One node has the policies for single
 models, one has the policy of two services on the same card, and one has the default.
 """
 
@@ -37,7 +37,7 @@ nodes:
   r4: {gpus: r4.conf, toolkit: 1.20.0, cpu: broadwell}
 """
 NODES = ["r1", "r2", "r3", "r4"]
-# One card for each policy about a single model.
+# One card for each policy that names a single model.
 R1 = """
 driver = 580.95.05
 cuda = 13.0
@@ -69,7 +69,7 @@ compute = 7.0
 """
 VRAM_CARD, DOKPLOY_CARD, SLOTS_CARD, H100 = 0, 1, 2, slice(3, 5)
 SEEN_S = 60
-# Its tasks may see cards that they did not reserve.
+# The tasks of this service may see cards that they did not reserve.
 BY_SLOT = "by-slot"
 
 
@@ -86,7 +86,7 @@ def policy(page: str, heading: str = "") -> list[dict[str, Any]]:
 
 
 def example(folder: Path, name: str, replaced: dict[str, str]) -> Path:
-    """Return a stack file of docs/examples with images of the lab, and the commands that these run."""
+    """Return a stack file of docs/examples, with images of the lab and the commands that these images run."""
     text = (CHECKOUT / "docs/examples/stacks" / name).read_text()
     for former, new in replaced.items():
         assert former in text, f"{name} has no {former}"
@@ -131,7 +131,7 @@ def nothing_left(fleet: Fleet, inventory: Path) -> Iterator[None]:
     for service in manager.docker("service", "ls", "--quiet").split():
         manager.docker("service", "rm", service)
     for name in NODES:
-        fleet[name].run("sh", "-c", "docker ps --quiet | xargs --no-run-if-empty docker kill", check=False)  # not all of them end when requested
+        fleet[name].run("sh", "-c", "docker ps --quiet | xargs --no-run-if-empty docker kill", check=False)  # some ignore a request to stop
     wait_until("the tasks to end", lambda: not manager.docker("node", "ps", "--quiet", *NODES), SEEN_S, lambda: manager.docker("node", "ps", *NODES))
 
 
@@ -154,7 +154,7 @@ def running(fleet: Fleet, service: str, number: int = 1) -> list[tuple[str, str]
 
 
 def seen(fleet: Fleet, service: str, number: int = 1) -> list[tuple[str, str]]:
-    """Return the node and the GPU of each task. Each sees one."""
+    """Return the node and the GPU of each task. Each task sees one GPU."""
     made = []
     for name, container in running(fleet, service, number):
         (card,) = cards(fleet[name], container)
@@ -167,8 +167,8 @@ def whole(fleet: Fleet) -> list[tuple[str, str]]:
     return sorted([("r2", card) for card in fleet["r2"].gpus()[1:]] + [(name, card) for name in ("r3", "r4") for card in fleet[name].gpus()])
 
 
-# Stands in for Spark's program. The master listens at the address of its name. Workers connect to the given master, like Spark's.
-# Each worker first runs the discovery script of its options, like Spark's. Then it requests a path with its GPU from the master.
+# A replacement of Spark's program. The master listens at the address of its name. Like Spark's workers, each worker runs the discovery script of its
+# options, and connects to the given master. It requests a path with its GPU from the master.
 SPARK_CLASS = r"""#!/bin/sh
 case "$1 $2" in
 "org.apache.spark.deploy.master.Master --host")
@@ -192,7 +192,7 @@ DISCOVERY = r"""#!/bin/sh
 found=$(nvidia-smi --query-gpu=index --format=csv,noheader) && [ "$found" ] || exit 1
 echo "{\"name\": \"gpu\", \"addresses\": [\"$(echo $found | sed 's/ /", "/g')\"]}"
 """
-# Spark's image has the programs here.
+# Spark's image has its programs in this folder.
 SPARK_FILES = {"bin/spark-class": SPARK_CLASS, "examples/src/main/scripts/getGpusResources.sh": DISCOVERY}
 SPARK_IMAGE = {"apache/spark:3.5.7": "lab/spark"}
 
@@ -211,7 +211,7 @@ def spark_image(fleet: Fleet, inventory: Path) -> None:
 
 
 def test_a_spark_worker_for_each_gpu(fleet: Fleet, inventory: Path, spark_image: None, tmp_path: Path) -> None:
-    """Each worker sees its own GPU, and the master none, although its image requests all. There is one worker more than GPUs, and it waits."""
+    """Each worker sees its own GPU. The master sees no GPU, although its image requests all. The stack has one worker too many, which waits."""
     run = deploy(fleet, inventory, example(tmp_path, "spark.yml", SPARK_IMAGE), "spark")
     assert run.rc == 0, run.output
     assert "spark_worker: 4 of 4 running" in run.output
@@ -232,7 +232,7 @@ def test_a_spark_worker_for_each_gpu(fleet: Fleet, inventory: Path, spark_image:
 
 
 def discovered(node: Node, worker: str) -> tuple[str, str, list[str]]:
-    """Return how many GPUs a worker wants, under which name, and which ones its discovery script found, by UUID."""
+    """Return how many GPUs a worker requests, the name of the resource, and the UUIDs that the worker's discovery script found."""
     amount, said = wait_until("the discovery script", lambda: re.findall(r"^amount (\d+)\n(\{.*\})$", node.docker("logs", worker), re.MULTILINE))[0]
     shown = node.docker("exec", worker, "nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader")
     by_index, found = dict(line.split(", ") for line in shown.splitlines()), json.loads(said)
@@ -250,7 +250,7 @@ JOBS = {"image": "lab/cuda", "command": ["sh", "-c", 'echo "LR=$LR: $MAX_CONTAIN
 
 
 def test_two_jobs_of_4000_mib_on_a_card_and_a_third_that_waits(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """It waits until one of them has ended. prune_jobs then removes that one, and no running job."""
+    """The third job waits until one of the two jobs has ended. prune_jobs then removes the finished job, and no running job."""
     (job,) = [block for block in blocks("run/memory.md") if "array" in block]
     path = tmp_path / "job.yml"
     path.write_text(yaml.safe_dump({**job, **JOBS}))
@@ -283,7 +283,7 @@ def test_two_jobs_of_4000_mib_on_a_card_and_a_third_that_waits(fleet: Fleet, inv
 
 
 def shares(fleet: Fleet, service: str) -> tuple[str, str, str]:
-    """Return the card that its task sees, and the share that it finds."""
+    """Return the card that the service's task sees, and its share of the card."""
     ((name, container),) = running(fleet, service)
     its, (card,) = variables(fleet[name], container), cards(fleet[name], container)
     return card, its["MAX_CONTAINER_MEMORY"], its["GPU_MEMORY_FRACTION"]
@@ -326,7 +326,7 @@ def test_one_kind_for_all_and_an_image_for_each_machine(fleet: Fleet, inventory:
 def test_two_services_on_the_very_same_card(fleet: Fleet, inventory: Path) -> None:
     for name in ("prepare", "compute"):
         create(fleet, name, "--generic-resource", "PIPELINE=1")
-    # Half of 15360 MiB. CUDA itself uses 300 of these.
+    # Half of 15360 MiB. CUDA itself uses 300 MiB of this half.
     expected = (fleet["r2"].gpus()[0], "7680", "0.480468")
     assert [shares(fleet, name) for name in ("prepare", "compute")] == [expected, expected]
 
@@ -346,7 +346,7 @@ def test_a_template_chooses_cards_that_are_not_advertised(fleet: Fleet, inventor
 
     manager.docker("service", "scale", "--detach", f"{BY_SLOT}=4")
     wait_until("the fourth to fail", lambda: errors(BY_SLOT), SEEN_S)
-    assert {name.split()[-1] for name, _why in errors(BY_SLOT)} == {f"{BY_SLOT}.4"}  # former tasks have a mark before the name
+    assert {name.split()[-1] for name, _why in errors(BY_SLOT)} == {f"{BY_SLOT}.4"}  # Docker writes a mark before the name of former tasks
     create(fleet, "others", *options)
 
     def refused() -> bool:
@@ -356,7 +356,7 @@ def test_a_template_chooses_cards_that_are_not_advertised(fleet: Fleet, inventor
 
 
 def test_docker_service_create_can_be_used_beside(fleet: Fleet, inventory: Path) -> None:
-    """A general kind with a label for some of the GPUs. Then the service reserves the kind in lower case, as another tool writes it."""
+    """A service reserves a general kind, and a label selects GPUs. Another service writes the kind in lower case, as another tool does."""
     create(fleet, "plain", "--generic-resource", "NVIDIA-GPU=1", "--constraint", "node.labels.gpu.model==Tesla-T4")
     ((name, card),) = seen(fleet, "plain")
     assert (name, card in fleet["r2"].gpus()[1:]) == ("r2", True)
@@ -388,7 +388,7 @@ def updated(fleet: Fleet, service: str, change: Callable[[dict[str, Any]], dict[
     ((_name, former),) = running(fleet, service)
 
     def written() -> bool:
-        """Try again if swarm wrote the progress of the last update in between."""
+        """Try again if swarm has meanwhile written the progress of the last update."""
         found = call(fleet["r1"], "GET", f"/services/{service}")
         path = f"/services/{found['ID']}/update?version={found['Version']['Index']}"
         done = fleet["r1"].start("python3", "-c", CALL, "POST", path, text=json.dumps(change(found["Spec"])).encode(), check=False)
@@ -418,16 +418,16 @@ services:
 
 
 def stack_deploy(fleet: Fleet, stack: str) -> None:
-    """Deploy as both tools do. There is no registry here to look up an image."""
+    """Deploy as both tools do. The lab has no registry in which Docker could look up an image."""
     fleet["r1"].write("/root/stack/docker-compose.yml", ONE_GPU.encode())
     words = ("--prune", "--with-registry-auth", "--resolve-image=never", "--compose-file", "/root/stack/docker-compose.yml")
     fleet["r1"].docker("stack", "deploy", *words, stack)
 
 
 def test_portainer_can_be_used_beside(fleet: Fleet, inventory: Path) -> None:
-    """It deploys with 'docker stack deploy', and updates a service with its whole specification.
+    """Portainer deploys with 'docker stack deploy', and updates a service with its whole specification.
 
-    If the number of CPUs in its form changes, it rewrites all resources, of which it knows only memory and CPUs
+    If a user changes the number of CPUs in its form, Portainer rewrites all resources. It knows only memory and CPUs
     (app/docker/views/services/edit/serviceController.js).
     """
     card = fleet["r1"].gpus()[DOKPLOY_CARD]
@@ -466,10 +466,10 @@ DOKPLOY_APP = {
 
 
 def test_dokploy_can_be_used_beside(fleet: Fleet, inventory: Path) -> None:
-    """Its stacks can reserve GPUs.
+    """Stacks of Dokploy can reserve GPUs.
 
-    Its applications cannot, and each deployment of one writes the whole service. Its page about GPUs counts amounts, and ignores named
-    GPUs even of the kind that it knows (packages/server/src/utils/gpu-setup.ts).
+    Applications of Dokploy cannot. Each deployment of an application writes the whole service. Dokploy's page about GPUs counts amounts, and ignores
+    named GPUs even if it knows their kind (packages/server/src/utils/gpu-setup.ts).
     """
     manager, card = fleet["r1"], fleet["r1"].gpus()[DOKPLOY_CARD]
     call(manager, "POST", "/services/create", DOKPLOY_APP)
@@ -491,7 +491,7 @@ def test_dokploy_can_be_used_beside(fleet: Fleet, inventory: Path) -> None:
 
 
 def test_docker_stack_deploy_can_be_used_beside(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """It refuses the Compose file of docs/run/compose.md, but accepts what deploy --check prints for it, and files with generic_resources."""
+    """Docker refuses the Compose file of docs/run/compose.md. It accepts the output of deploy --check, and files with generic_resources."""
     text = (CHECKOUT / "docs/run/compose.md").read_text().partition("# compose.yml\n")[2].partition("```")[0]
     path = tmp_path / "compose.yml"
     path.write_text(text.replace(CUDA_IMAGE, "lab/cuda"))

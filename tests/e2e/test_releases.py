@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Jobs and stacks with the oldest and the newest release of Docker as the leader of a swarm of one node each. In other tests 26.1 leads."""
+"""Jobs and stacks on two swarms of one node: one has the oldest release of Docker, one the newest. Other tests have a leader with Docker 26.1."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ nodes:
   l1: {groups: [swarm_managers], image: debian12, daemon_json: '{"node-generic-resources": ["NVIDIA-GPU=GPU-a"]}'}
   l2: {groups: [swarm_managers], image: debian-testing, daemon_json: '{"node-generic-resources": ["NVIDIA-GPU=GPU-a"]}'}
 """
-# Each job gets the GPU after the former one.
+# Each job gets the GPU when the previous job has ended.
 SWEEP = {"name": "sweep", "image": "lab/task", "command": ["sh", "-c", "exit $CODE"], "array": [{"CODE": 0}, {"CODE": 3}]}
-# This needs a newer version of the file.
+# This key needs a newer version of the Compose file format.
 LIMITED = {"services": {"a": {"image": "lab/task", "command": ["sleep", "100000"], "deploy": {"resources": {"limits": {"pids": 100}}}}}}
 
 
@@ -74,7 +74,7 @@ services:
 
 
 def test_a_service_with_a_gpu_may_have_its_own_network(fleet: Fleet, leader: Node, tmp_path: Path) -> None:
-    """The oldest leader stops a GPU task when its network arrives on the node. So a service without GPUs brings the network first."""
+    """The oldest leader stops a GPU task when its network arrives on the node. So a service without GPUs must bring the network to the node first."""
     inventory, old = fleet.inventory(swarm_managers=[leader.name]), leader.name == "l1"
     (tmp_path / "compose.yml").write_text(WITH_A_GPU)
     deploy = ("-e", f"compose={tmp_path / 'compose.yml'}", "-e", "stack=gpu")
@@ -84,7 +84,7 @@ def test_a_service_with_a_gpu_may_have_its_own_network(fleet: Fleet, leader: Nod
     assert (again.rc, again.changed()[leader.name]) == (0, 0), again.output
     names = {"gpu_a", *(["gpu_a-gpu-swarm-network"] if old else [])}
     assert set(leader.docker("service", "ls", "--format", "{{.Name}}").split()) == names
-    # Such services of others are a finding.
+    # If such a service is not ours, status reports a finding.
     leader.docker("network", "create", "--driver", "overlay", "theirs")
     by_hand = ("--detach", "--name", "by-hand", "--network", "theirs", "--generic-resource", "NVIDIA-GPU=1")
     leader.docker("service", "create", *by_hand, "lab/task", "sleep", "9")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A swarm with another team's manager: Ansible cannot log in there, and it offers only the Docker API, with TLS.
+"""A swarm with another team's manager: Ansible cannot log in to this manager, which offers only the Docker API with TLS.
 
 The manager is x4, which is not in the inventory. The controller knows it as ``appliance``, with its API.
 """
@@ -35,7 +35,7 @@ CERTIFICATES, SETTINGS = "/etc/docker-api", "/etc/default/docker"
 
 @dataclass(frozen=True)
 class Pair:
-    """A certificate and its key, or an authority if no other one signed it."""
+    """A certificate and its key. If no other certificate signed this one, it is a certificate authority."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -73,12 +73,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Appliance:
-    """The manager as its team offers it."""
+    """The manager, as the other team offers it."""
 
     fleet: Fleet
     address: str
-    tls: dict[str, Any]  # with a certificate that it accepts
-    strange: dict[str, Any]  # with one of another authority
+    tls: dict[str, Any]  # with a certificate that the manager accepts
+    strange: dict[str, Any]  # with a certificate of another authority
     python: Path  # with only the standard library
 
     def run(
@@ -88,7 +88,7 @@ class Appliance:
         tls: dict[str, Any] | None = None,
         gone: bool = False,
     ) -> Run:
-        """Run a playbook. With ``gone``, the inventory first names another manager, which is unreachable."""
+        """Run a playbook. If ``gone`` is set, the inventory first names an unreachable manager."""
         variables = {
             "ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": str(self.python),
             "swarm_manager_docker_host": self.address, "swarm_manager_docker_tls": tls or self.tls,
@@ -131,7 +131,7 @@ def appliance(booted: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def test_the_fault_of_the_inventory_is_reported(appliance: Appliance) -> None:
-    """It is reported before any query."""
+    """The run reports the fault before any query."""
     run = appliance.run(tls={"cert": "/c"})
     assert run.rc != 0
     assert f"{HOST}: swarm_manager_docker_tls has cert, which is not known. Its keys are tls, validate_certs" in run.output
@@ -165,7 +165,7 @@ def joined(appliance: Appliance) -> Run:
 
 
 def touched(run: Run) -> list[str]:
-    """Return the changed hosts. The recap also counts the check of the settings, which runs on the controller."""
+    """Return the changed hosts. The recap also lists the controller, because the check of the settings runs there."""
     return [host for host, number in run.changed().items() if number]
 
 
@@ -186,12 +186,12 @@ def test_no_secret_is_shown(appliance: Appliance, joined: Run) -> None:
     manager = appliance.fleet[MANAGER]
     secrets = [manager.docker("swarm", "join-token", "--quiet", role).rsplit("-", 1)[1] for role in ("worker", "manager")]
     secrets += Path(appliance.tls["client_key"]).read_text().splitlines()[1:-1]
-    assert appliance.tls["client_key"] in joined.output  # its path may be shown
+    assert appliance.tls["client_key"] in joined.output  # the output may show the key's path
     assert [secret for secret in secrets if secret in joined.output] == []
 
 
 def test_another_run_changes_nothing(appliance: Appliance, joined: Run) -> None:
-    """Even if one of several managers does not answer. A warning says that the answering one is not verified."""
+    """Nothing changes, even if one of several managers does not answer. A warning says that the answering manager is not verified."""
     assert "is not verified" not in joined.output
     run = appliance.run(gone=True, tls={**appliance.tls, "tls": True, "validate_certs": False})
     assert (run.rc, touched(run)) == (0, []), run.output

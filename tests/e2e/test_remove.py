@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""gpu_node with state absent: the original files, or with later edits of a person, and without the collection's parts."""
+"""gpu_node with state absent restores the original files. It keeps later edits of a person, and removes the collection's parts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .swarm import KIND, member, shown
 def test_absent_restores_the_former_state(fleet: Fleet, inventory: Path, first: Loud) -> None:
     """g1's files are unchanged. g2's files were edited."""
     manager, same, edited = fleet["m1"], fleet["g1"], fleet["g2"]
-    original_toml = fleet["x1"].read(CONFIG_TOML) or b""  # with the same packages, and never provisioned
+    original_toml = fleet["x1"].read(CONFIG_TOML) or b""  # x1 has the same packages, and was never provisioned
     for node in (same, edited):
         manager.docker("node", "update", "--availability", "drain", member(fleet, node.name)["ID"])
     daemon_json, config_toml = (edited.read(path) or b"" for path in (DAEMON_JSON, CONFIG_TOML))

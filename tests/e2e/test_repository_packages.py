@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a check run reports about packages with the real apt, dnf and zypper, on this machine, because the lab's nodes are Debian's.
+"""Tests what a check run reports about packages. It uses the real apt, dnf and zypper on this machine, because the lab's nodes are Debian.
 
 The repositories are real and signed. No file of any package manager may change.
 """
@@ -34,10 +34,11 @@ PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-contain
 VERSIONS = ("1.19.1", "1.20.0")
 FAMILIES = {"apt": "Debian", "dnf": "RedHat", "zypper": "Suse"}
 PACKAGED = {"apt": "debs", "dnf": "rpms", "zypper": "rpms"}
-# Each time, dnf and zypper install from a repository in test_rpm_nodes.py, and dnf 5 in test_dnf5_nodes.py.
+# `make test` already installs packages with dnf and zypper in test_rpm_nodes.py, and dnf 5 in test_dnf5_nodes.py.
 DNF, ZYPPER = (pytest.param(name, marks=pytest.mark.rare) for name in ("dnf", "zypper"))
 NVIDIA_S_KEY = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
-# All files that package managers of this machine keep or write, except what sqlite rewrites for readers of rpm's database.
+# All files that package managers of this machine keep or write. sqlite's file with the suffix below is an exception, because each reader of rpm's
+# database rewrites it.
 KEPT = (
     "/etc/apt", "/etc/dnf", "/etc/yum.repos.d", "/etc/zypp", "/etc/pki", "/usr/share/keyrings", "/var/lib/apt", "/var/lib/dnf", "/var/lib/zypp",
     "/var/lib/rpm", "/var/cache/apt", "/var/cache/dnf", "/var/cache/zypp", "/var/log/apt", "/var/log/dnf.log", "/var/log/dnf.librepo.log",
@@ -121,7 +122,7 @@ class Repositories:
         return text.replace("{url}", self.url).replace("{folder}", str(self.folder))
 
     def publish(self, kind: str, work: Path) -> None:
-        """Publish packages of a kind, deb or rpm, in each of the four."""
+        """Publish packages of a kind, deb or rpm, in each of the four repositories."""
         make, listed, signatures = KINDS[kind]
         packages = work / kind
         make(work, packages)
@@ -142,7 +143,7 @@ KINDS = {"deb": (make_debs, list_debs, "*/InRelease"), "rpm": (make_rpms, list_r
 def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Use another home directory than the user's.
 
-    Debian's rpm creates a database there for every query, and Ansible queries it to gather facts, in tests beside this one too. On a
+    Debian's rpm creates a database there for every query, and Ansible queries rpm to gather facts, also in tests that run at the same time. On a
     machine with rpm packages the database always exists.
     """
     with pytest.MonkeyPatch.context() as patched:
@@ -153,7 +154,7 @@ def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repositories]:
-    """The server has no packages yet."""
+    """Start a server that has no packages yet."""
     folder, top = tmp_path_factory.mktemp("repositories"), Path(tempfile.mkdtemp())  # short enough for the agent's socket
     home, evil = top / "good", top / "other"
     fingerprint = make_key(home)
@@ -308,7 +309,7 @@ def test_no_password_is_shown(checked: Checked) -> None:
 
 
 def made() -> set[Path]:
-    """Return directories of the module, including one of a killed run."""
+    """Return the module's temporary directories, including that of a killed run."""
     return set(Path(tempfile.gettempdir()).glob("gpu-swarm-*"))
 
 
@@ -380,7 +381,7 @@ class Machine:
 
 @pytest.fixture
 def mount_points() -> Iterator[None]:
-    """Create directories of zypper for mounts. They are missing if zypper never ran."""
+    """Create directories of zypper for mounts. The directories are missing if zypper never ran."""
     made = [path for path in (Path("/", name) for name in (COPIED, *EMPTY)) if not path.exists()]
     for path in made:
         path.mkdir()
@@ -439,7 +440,7 @@ def judge(machine: Machine, manager: str, cases: dict[str, tuple[dict[str, str],
 @pytest.mark.parametrize("manager", ["apt", DNF, ZYPPER])
 def test_a_check_run_searches_the_node_s_own_repositories(manager: str, machine: Machine, repositories: Repositories) -> None:
     settle(machine, manager, f"{repositories.url}/good", repositories)
-    if manager == "apt":  # which searches the existing lists
+    if manager == "apt":  # apt searches the existing lists
         machine.run(*READ[manager])
     judge(machine, manager, OWN_READ)
 
@@ -447,7 +448,7 @@ def test_a_check_run_searches_the_node_s_own_repositories(manager: str, machine:
 @pytest.mark.rare
 @pytest.mark.parametrize("manager", ["dnf", "zypper"])
 def test_lists_that_the_node_has_are_not_fetched_again(manager: str, machine: Machine, repositories: Repositories) -> None:
-    """The repository is offline since."""
+    """After the lists were fetched, the repository is offline."""
     for_now = repositories.folder / f"read-by-{manager}"
     shutil.copytree(repositories.folder / "good", for_now)
     settle(machine, manager, f"{repositories.url}/{for_now.name}", repositories)
@@ -472,7 +473,7 @@ def test_a_check_run_does_not_trust_a_key_that_the_node_does_not_trust(machine: 
 @pytest.mark.rare
 @pytest.mark.parametrize("name", ["keyring.gpg", "keyring"])
 def test_rpm_accepts_a_key_that_was_binary(name: str, machine: Machine, served: Repositories) -> None:
-    """It imports only armored keys, while apt ignores those in a file with the first name."""
+    """rpm imports only armored keys. apt ignores armored keys in a file with the suffix .gpg."""
     settings = {"keyring": f"/etc/{name}", "key_file": f"{served.folder}/good/gpgkey.gpg", "key_fingerprint": served.fingerprint}
     done = role_run("zypper", {"host": settings}, machine.path, on=machine, steps=("platform", "repository_key"))
     assert done.rc == 0, done.output

@@ -25,7 +25,7 @@ def state(node: Node) -> str:
 
 
 def members(fleet: Fleet, manager: str) -> dict[str, tuple[str, str]]:
-    """Return host name, role and status of each node of its swarm, as the manager shows them."""
+    """Return the host name, role and status of each node, as the manager shows them."""
     ids = fleet[manager].docker("node", "ls", "--quiet").split()
     found = fleet[manager].docker_json("node", "inspect", *ids)
     return {
@@ -78,7 +78,7 @@ def test_a_host_that_changes_its_group_changes_its_role(fleet: Fleet, formed: Ru
 
 @pytest.mark.rare
 def test_a_worker_of_another_swarm_is_only_moved_with_consent(fleet: Fleet, formed: Run, first: Loud) -> None:
-    """The other swarm is that of m1."""
+    """The other swarm is the swarm of m1."""
     guest, other = fleet["x4"], fleet["m1"]
     guest.leave()
     guest.docker("swarm", "join", "--token", other.docker("swarm", "join-token", "--quiet", "worker"), f"{other.address}:2377")
@@ -95,7 +95,7 @@ def test_a_worker_of_another_swarm_is_only_moved_with_consent(fleet: Fleet, form
         there = ("--constraint", f"node.id=={node_id}")
         other.docker("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "web", *there, "lab/task")
         wait_until("its task", lambda: guest.docker("ps", "--quiet"))
-        # As assessed at the start of a run: its task arrived since then.
+        # The assessment is from the start of the run. The node's task started after that.
         run = run_role(fleet, ["x1", "x2", "x5"], ["x4"], "--extra-vars", "swarm_member_move=true", x4={"gpu_node_assessed": before})
         assert run.rc != 0
         assert "x4 stays in its swarm, because leaving would stop or disconnect work there: task web.1" in run.failures("x4")[-1]
@@ -111,7 +111,7 @@ def test_a_worker_of_another_swarm_is_only_moved_with_consent(fleet: Fleet, form
 
 
 def test_a_wrong_join_token_is_reported(fleet: Fleet, formed: Run, first: Loud) -> None:
-    """The address belongs to a manager of another swarm, so the token is wrong there."""
+    """The address belongs to a manager of another swarm, so this manager refuses the token."""
     guest = fleet["x4"]
     guest.leave()
     run = run_role(fleet, ["x1", "x2", "x5"], ["x4"], x4={"swarm_member_remote_addrs": [f"{fleet['m1'].address}:2377"]})

@@ -24,7 +24,7 @@ PLAYBOOK = Path(__file__).with_name("rpm.yml")
 PACKAGE, DEPENDENT = "nvidia-docker2", "nvidia-container-runtime"
 DAEMON_JSON, PROGRAM, KILL_AT = "etc/docker/daemon.json", "usr/bin/nvidia-docker", "kill-at"
 OF_THE_USER = '{"debug": true, "runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}\n'
-# A script of the package that kills the rpm which runs it.
+# A script of the package. It kills the rpm that runs the script.
 SCRIPT = f'[ "$(cat /{KILL_AT})" != %s ] || kill -KILL $PPID'
 
 SPEC = f"""
@@ -63,7 +63,7 @@ def run(*command: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
 
 @dataclass(frozen=True)
 class Root:
-    """A machine as rpm sees it, with a wrapper of rpm first in PATH."""
+    """A root file system for rpm, with a wrapper of rpm first in PATH."""
 
     path: Path
     bin: Path
@@ -105,14 +105,14 @@ def root(tmp_path: Path, packages: list[Path]) -> Root:
     (machine.bin / "rpm").write_text(f'#!/bin/sh\nexec {shutil.which("rpm")} --root {machine.path} "$@"\n')
     (machine.bin / "rpm").chmod(0o755)
     (machine.path / KILL_AT).write_text("")
-    machine.rpm("--install", "--nodeps", *packages)  # /bin/sh was installed by hand
+    machine.rpm("--install", "--nodeps", *packages)  # the database does not list /bin/sh
     assert machine.installed() == {PACKAGE, DEPENDENT}
     (machine.path / DAEMON_JSON).write_text(OF_THE_USER)
     return machine
 
 
 def test_daemon_json_is_there_whenever_rpm_is_killed(root: Root) -> None:
-    """The next run continues with what remains. postun: by then its files are removed, and rpm still lists the package."""
+    """The next run continues from the remaining state. At postun, rpm has removed the package's files, but still lists the package."""
     for killed, left in (("other", {PACKAGE, DEPENDENT}), ("preun", {PACKAGE}), ("postun", {PACKAGE}), ("", set())):
         role = root.removal(kill_at=killed)
         assert (role.returncode != 0) == bool(killed), role.stdout

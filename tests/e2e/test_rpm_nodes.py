@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The whole way with the real dnf and the real zypper, on nodes with the facts of RHEL's and SUSE's families.
+"""A fleet is provisioned with the real dnf and the real zypper, on nodes with the facts of RHEL's and SUSE's families.
 
 Later tests run only the role. Each test continues from the state of the one before it.
 """
@@ -39,7 +39,7 @@ def fleet(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_a_fleet_is_provisioned(fleet: Fleet) -> None:
-    """From bare nodes, and from nvidia-docker2, whose package owns daemon.json."""
+    """One node is bare. Another one has nvidia-docker2, whose package owns daemon.json."""
     fleet["s1"].write("/etc/docker/daemon.json", DAEMON_JSON)
     rpm_nodes.provision_nodes(fleet)
     assert json.loads(fleet["s1"].read("/etc/docker/daemon.json") or b"")["debug"] is False
@@ -68,7 +68,7 @@ def test_unsigned_and_changed_packages_are_not_installed(fleet: Fleet) -> None:
 
 @pytest.mark.rare
 def test_the_package_manager_s_proxy_is_used(fleet: Fleet) -> None:
-    """Configured in its own settings. Debian's zypper reads only its environment."""
+    """dnf's proxy is in dnf's settings. Debian's zypper reads the proxy only from its environment."""
     rpm_nodes.install_through_proxy(fleet)
 
 

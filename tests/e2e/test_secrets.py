@@ -88,7 +88,7 @@ def test_no_join_token_is_left_anywhere(fleet: Fleet, first: Loud, role: str) ->
 
 
 def test_the_password_of_a_proxy_is_shown_by_no_diff(fleet: Fleet, bare: Bare, first: Loud) -> None:
-    """It is beside the changed part, on a changed node and in the output of a check run."""
+    """The password is beside the changed lines, in the diff of a changed node and of a check run."""
     password = b"S3cret-of-a-proxy"
     assert password in BY_A_PERSON
     assert password in (fleet["g1"].read(DAEMON_JSON) or b"")

@@ -64,7 +64,7 @@ def apart(work: Path) -> dict[str, str]:
 
 
 def test_a_fleet_is_provisioned(fleet: Fleet, over_ssh: Fleet) -> None:
-    """All tasks of a node share one connection. After that there is nothing left to do."""
+    """All tasks of a node share one connection. A second run changes nothing."""
     since = fleet["m1"].run("date", "+%s")
     run = play(over_ssh)
     assert run.rc == 0, run.output
@@ -89,7 +89,7 @@ def test_sudo_that_needs_a_terminal_is_named_and_works_without_pipelining(fleet:
 
 
 def test_a_host_with_another_key_is_sent_nothing(fleet: Fleet, over_ssh: Fleet, tmp_path: Path) -> None:
-    """g2 answers at the address of g1."""
+    """g2 answers at g1's address, with another host key."""
     g1, g2, since = fleet["g1"], fleet["g2"], fleet["g2"].run("date", "+%s")
     keys = dict(line.split(" ", 1) for line in (output(fleet.name) / "known_hosts").read_text().splitlines())
     (tmp_path / "known_hosts").write_text(f"{g2.address} {keys[g1.address]}\n")
@@ -128,7 +128,7 @@ def test_a_node_is_maintained_and_returns_over_a_new_connection(fleet: Fleet, ov
 
 @pytest.mark.rare
 def test_sudo_needs_a_password(over_ssh: Fleet, tmp_path: Path) -> None:
-    """With -K and similar options. Without a password, or with a wrong one, nothing is changed and the reason is named."""
+    """With -K or similar options, the run works. Without a password, or with a wrong one, the run changes nothing and names the reason."""
     admin = {"ansible_user": PROMPTED}
     (tmp_path / "password").write_text(f"{PASSWORD}\n")
     run = play(over_ssh, "--become-password-file", str(tmp_path / "password"), every=admin)
@@ -136,7 +136,7 @@ def test_sudo_needs_a_password(over_ssh: Fleet, tmp_path: Path) -> None:
     given, runs = {**admin, "ansible_become_password": PASSWORD}, []
 
     def shown() -> bool:
-        """A node that has just rebooted is unwatched until its watcher has read the GPUs."""
+        """Wait for the watcher: a node that has just rebooted is unwatched until its watcher has read the GPUs."""
         runs.append(play(over_ssh, every=given, playbook="status"))
         return runs[-1].rc == 0
 
@@ -150,7 +150,7 @@ def test_sudo_needs_a_password(over_ssh: Fleet, tmp_path: Path) -> None:
 
 @pytest.mark.rare
 def test_the_password_of_sudo_is_typed(over_ssh: Fleet) -> None:
-    """-K at a terminal, where the password is not shown."""
+    """The password is typed at the prompt of -K. The terminal does not show it."""
     inventory = over_ssh.inventory({name: {"ansible_user": PROMPTED} for name in NODES}, swarm_managers=["m1"], gpu_nodes=["g1", "g2"])
     run = typed(over_ssh, "BECOME password: ", PASSWORD, "--inventory", str(inventory), "-K", "fleet.gpu_swarm.provision")
     assert (run.rc, run.changed()) == (0, dict.fromkeys(NODES, 0)), run.output
@@ -180,7 +180,7 @@ def typed(fleet: Fleet, prompt: str, answer: str, *arguments: str) -> Run:
 
 @pytest.mark.rare
 def test_nodes_are_behind_a_jump_host(fleet: Fleet, over_ssh: Fleet, tmp_path: Path) -> None:
-    """The controller logs in directly only to the manager. g1 and g2 are reached from there, and their keys are checked too."""
+    """The controller logs in directly only to the manager, and from there to g1 and g2. ssh checks the keys of these nodes too."""
     manager, since = fleet["m1"], fleet["m1"].run("date", "+%s")
     through = {**apart(tmp_path), "ansible_ssh_extra_args": f"-J {over_ssh.vars['ansible_user']}@{manager.address}"}
     run = play(over_ssh, "--extra-vars", json.dumps({"gpu_node_extra_resources": ["SSD=1"]}), g1=through, g2=through)

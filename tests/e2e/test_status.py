@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""status: its predictions agree with the real scheduler, and one playbook shows them without changing a node."""
+"""The predictions of status agree with the real scheduler. The playbook status shows them without changing a node."""
 
 from __future__ import annotations
 
@@ -99,11 +99,11 @@ CHOICES: dict[str, list[dict[str, Any]]] = {
 
 
 def generated(count: int) -> Iterator[dict[str, Any]]:
-    """Generate services that differ in several things at once. Every choice occurs, because each list is cycled in its own order."""
+    """Generate services that differ in several things at once. Every choice occurs, because the choices of each list are used in turn."""
     chance = random.Random(SEED)
     orders = [itertools.cycle(chance.sample(choices, len(choices))) for choices in CHOICES.values()]
     for chosen in itertools.islice(zip(*orders, strict=False), count):
-        # Few services are restricted in every way, because one that fits nowhere proves little.
+        # Few services have all restrictions, because a service that fits on no node proves little.
         kept = [choice if chance.random() < 0.6 else {} for choice in chosen]
         yield {key: value for choice in kept for key, value in choice.items()}
 
@@ -149,7 +149,7 @@ def swarm(fleet: Fleet, first: Loud) -> Iterator[Swarm]:
     """Prepare a mixed fleet with work: a GPU of g2 is allocated, a port of g1 is in use, and g1 has a label."""
     api = Swarm(fleet["m1"])
     holder = spec_of("holder", {"gpus": 1, "constraints": ["node.hostname==g2"]}, 1)
-    # Set from the start: docker service update rewrites a specification, and swarm may replace the task for it.
+    # Set when the service is created: docker service update would rewrite the specification, and swarm may then replace the task.
     held = api.create({**holder, "Labels": {"gpu-swarm.owner": "alice"}})
     taken = api.create(spec_of("web", {"port": (8080, "tcp"), "constraints": ["node.hostname==g1"]}, 1))
     fleet["m1"].docker("node", "update", "--label-add", "rack=7", "g1")
@@ -175,7 +175,7 @@ def predicted(api: Swarm, name: str) -> dict[str, Any]:
 
 
 def placed(api: Swarm, service_id: str, replicas: int) -> list[str]:
-    """Return the nodes of its tasks, one for each task, after the scheduler has checked all of them."""
+    """Return the node of each task of the service, after the scheduler has checked all tasks."""
 
     def looked_at() -> list[dict[str, Any]]:
         tasks = api.tasks(service_id)
@@ -187,7 +187,7 @@ def placed(api: Swarm, service_id: str, replicas: int) -> list[str]:
 
 
 def differences(api: Swarm, name: str, made: dict[str, Any]) -> list[str]:
-    """Return where the scheduler decides differently. It spreads tasks, so with one task per node every feasible node has one."""
+    """Return where the scheduler decides differently. It spreads tasks, so with one task for each feasible node, each of these nodes gets one."""
     spec = spec_of(name, made)
     service_id = api.create(spec)
     try:
@@ -237,7 +237,7 @@ def test_a_healthy_fleet_is_shown(fleet: Fleet, inventory: Path, first: Loud) ->
     for name in NODES:
         fleet[name].touch()
     run, found = shown(fleet, inventory), as_json(shown(fleet, inventory, "output=json"))
-    # The manager still lists some nodes as down that left the swarm in other tests.
+    # Some nodes left the swarm in other tests. The manager still lists them as down.
     assert run.rc == (2 if found["wrong"] else 0), run.output
     assert list(run.recap) == ["m1"]
     assert {name: run.row(name).split()[0] for name in NODES} == dict.fromkeys(NODES, "ready")
@@ -261,7 +261,7 @@ def test_the_reason_of_a_pending_service_is_shown(fleet: Fleet, inventory: Path,
 
 
 def test_a_service_that_reserves_0_is_named(fleet: Fleet, inventory: Path, swarm: Swarm) -> None:
-    """It has the three free GPUs of g2."""
+    """The service gets the three free GPUs of g2."""
     spec = spec_of("greedy", {"gpus": 0, "constraints": ["node.hostname==g2"]}, 1)
     greedy = swarm.create(spec)
     try:
@@ -277,7 +277,7 @@ def test_a_service_that_reserves_0_is_named(fleet: Fleet, inventory: Path, swarm
 
 
 def as_a_run_does(fleet: Fleet, availability: str) -> None:
-    """Pause g1, or return it to service, like a run does."""
+    """Pause g1, or return g1 to service, like a run does."""
     node = {"id": fleet["g1"].swarm()["NodeID"], "availability": availability, "remember": availability != "former"}
     run = fleet.module("m1", "fleet.gpu_swarm.swarm_nodes", {"nodes": [node]})
     assert run.rc == 0, run.output
@@ -353,7 +353,7 @@ def test_the_next_manager_is_called_if_the_first_does_not_answer(fleet: Fleet, f
     assert "No manager of the swarm answers: gone cannot be reached" in nobody.failures("gone")[0]
 
 
-# Last, because a drain stops what runs there.
+# This is the last step, because a drain stops all tasks of the node.
 @pytest.mark.rare
 def test_the_scheduler_agrees_if_a_node_is_paused_or_drained(swarm: Swarm, fleet: Fleet) -> None:
     for node, availability in (("g1", "pause"), ("g2", "drain")):

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Problems of a swarm: two runs at once, names that are shared, changed and reused, and lost managers.
+"""Problems of a swarm: two runs at once, shared, changed and reused names, and lost managers.
 
-Each test advertises the GPUs as another kind, so that both nodes need a change, and nothing has to be restored.
+Each test advertises the GPUs as another kind. So both nodes need a change, and no test has to restore the former kind.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def test_of_two_runs_at_a_time_one_changes_the_swarm(fleet: Fleet, inventory: Pa
     one, other = sorted((run.result() for run in going), key=lambda run: run.rc)
 
     assert one.rc == 0, one.output
-    # It was too late, or there was nothing left to do.
+    # The second run failed because it was too late, or had nothing left to do.
     words = [ANOTHER_RUN.search(other.failures(name)[-1]) for name in other.failed()]
     assert other.rc == (2 if words else 0), other.output
     assert all(words), other.output
@@ -185,9 +185,9 @@ def test_a_dead_manager_does_not_prevent_other_changes(fleet: Fleet, inventory: 
 
 
 def test_managers_are_maintained_last_and_one_at_a_time_and_the_leader_at_the_end(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """Each restarts its dockerd, so the queried manager is silent at times."""
+    """Each manager restarts its dockerd, so the queried manager sometimes does not answer."""
     leader, tasks = the_leader(fleet), tmp_path / "restart.yml"
-    seen = "docker node ls --format '{% raw %}{{.Hostname}} {{.Availability}}{% endraw %}' > /run/seen"  # a worker cannot list them
+    seen = "docker node ls --format '{% raw %}{{.Hostname}} {{.Availability}}{% endraw %}' > /run/seen"  # a worker cannot list the nodes
     restart = f"date +%s%N > /run/restarted; {seen}; systemctl reset-failed docker.service; systemctl restart docker.service"
     tasks.write_text(json.dumps([{"name": "Restart dockerd", "ansible.builtin.shell": restart}]))
     run = fleet.playbook(inventory, "--extra-vars", f"maintain_tasks={tasks}", playbook="fleet.gpu_swarm.maintain")
@@ -240,7 +240,7 @@ def test_a_roll_continues_when_the_queried_leader_dies(fleet: Fleet, inventory: 
         fleet[leader].dockerd("kill --signal KILL")
     with stopped(fleet, leader):
         run = going.result()
-        assert run.rc == 2, run.output  # it is reported, even if nothing had to be done
+        assert run.rc == 2, run.output  # the run reports the lost manager, even if it had nothing to change
         assert re.search(rf"^failed: {leader}$", run.output, re.MULTILINE), run.output
         for name in GPU_NODES:
             assert run.row(name).split()[-1] == "ready"
@@ -261,7 +261,7 @@ services:
 
 @pytest.mark.rare
 def test_the_next_manager_continues_the_wait_for_a_stack(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """A task is pending. It gets room when another manager leads."""
+    """A task is pending. A GPU becomes free for it when another manager already leads."""
     run = fleet.playbook(inventory, *advertised_as("HANDED-OVER"))
     assert run.rc == 0, run.output
     reserves = ("--generic-resource", "HANDED-OVER=1", "lab/task")

@@ -4,7 +4,7 @@
 
 """Compares our reading of unit files with systemd of both Debian releases.
 
-If we miss a flag, dockerd does not start once daemon.json has the option too.
+If we miss a flag of dockerd, and daemon.json gets the same option, dockerd does not start.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from plugins.module_utils._dockerd.loaded_unit import Loaded, find_difference
 from .fleet import Fleet
 
 CASES = yaml.safe_load((Path(__file__).parents[1] / "unit" / "data" / "units.yml").read_text(encoding="utf-8"))
-# Runs on a node. Returns {case: the words that the unit's program got, and systemd's view of the unit}.
+# Runs on a node. Prints, for each case, the arguments that the unit's program got, and the unit as systemd shows it.
 STARTER = r"""
 import json, os, pathlib, shutil, subprocess, sys
 HOME, UNITS = pathlib.Path("/run/unit-cases"), pathlib.Path("/run/systemd/system")
@@ -67,7 +67,7 @@ def expected(case: dict[str, Any], version: int) -> list[str]:
 
 
 def unlike(found: dict[str, Any], case: dict[str, Any]) -> tuple[str, str] | None:
-    """Return why a run would refuse the unit: it compares what systemd has loaded with its own reading."""
+    """Return why a run would refuse the unit: a run compares the unit that systemd has loaded with our reading."""
     text = case["drop_in"].replace("/bin/argv", found["loaded"][0])
     environment = dict(entry.split("=", 1) for entry in found["environment"])
     return find_difference([UnitFile("case.conf", DROP_IN, text.encode(), True)], Loaded(found["loaded"], environment))

@@ -4,8 +4,8 @@
 
 """Compares our reading of config.toml with the parser of NVIDIA's tools: pelletier/go-toml 1.9 (their go.mod).
 
-Its command tomljson prints what it reads. If it read an edit of ours differently, every task could get every GPU, or their runtime could
-start no container.
+The parser's command tomljson prints the parsed file. If the parser read one of our edits differently, every task could get every GPU, or NVIDIA's
+runtime could not start containers.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_every_layout_is_read_the_same_way(text: str, want: runtime_toml.Want) -
 
 @pytest.mark.parametrize("text", LAYOUTS.values(), ids=LAYOUTS)
 def test_the_guard_reads_every_layout_the_same_way(text: str) -> None:
-    """It has no parser, and runs before each container that requests a GPU. A missed name would be a way around the guard."""
+    """The guard has no TOML parser. It runs before each container that requests a GPU. If it missed a name, a task could bypass the guard."""
     if text.count(LINE) > 1:
         text = text.replace(LINE, "", 1)  # NVIDIA's tools refuse a duplicate key
     read = as_nvidia_reads_it(text.encode()).get("swarm-resource", "")

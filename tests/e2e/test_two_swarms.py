@@ -55,7 +55,7 @@ def test_each_swarm_is_provisioned_and_the_other_stays_unchanged(fleet: Fleet, i
 
 
 def test_both_swarms_in_one_run_are_refused(fleet: Fleet, inventories: dict[str, Path]) -> None:
-    """Even with ``--limit``, which would change only one of them."""
+    """The run is refused even if ``--limit`` selects only one of the swarms."""
     was = {name: state(fleet, name) for name in NODES}
     for limit in ([], ["--limit", "b1"]):
         run = fleet.playbook(inventories["b1"], "--inventory", str(inventories["o1"]), *limit)

@@ -4,7 +4,7 @@
 
 """A fleet that the previous release provisioned, with work on it. One of its runs stopped half-way, and one was killed while it changed a node.
 
-The new release understands what they wrote on nodes and into the swarm. Each test continues from the state of the one before it.
+The new release understands everything that these runs wrote on nodes and into the swarm. Each test continues from the state of the one before it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EVERY = [*NODES, KILLED]
 PLAY = "fleet.gpu_swarm.provision"
 # The labels about GPUs on u2, with both releases.
 PREFIX = "acme."
-# Only on u2 and u3.
+# The GPU model of u2 and u3.
 MODEL = "NVIDIA-GeForce-RTX-4090"
 COMPOSE = """
 services:
@@ -86,7 +86,7 @@ def inventory(fleet: Fleet) -> Path:
 
 @pytest.fixture(scope="module")
 def before(fleet: Fleet, old: Fleet, inventory: Path) -> dict[str, dict[str, bytes | None]]:
-    """Return the nodes' original files. By now a service has a GPU of u1, a container made a run leave u2 paused, and a run was killed on u3."""
+    """Return the original files. Then a service gets a GPU of u1, a container makes a run leave u2 paused, and a run is killed on u3."""
     found = {name: fleet[name].files() for name in EVERY}
     manager, waiting = fleet["u1"], fleet["u2"]
     run = old.playbook(inventory)
@@ -107,7 +107,7 @@ def before(fleet: Fleet, old: Fleet, inventory: Path) -> dict[str, dict[str, byt
     return found
 
 
-# This runs on the node itself, because a change may be over before two commands from here reach it.
+# This runs on the node itself, because a change may end before two commands from here reach the node.
 ENDS_WITHIN = r"""
 until test -e "$1"; do sleep 0.01; done
 pkill --signal KILL --full '^/usr/bin/python3[.0-9]*( |$)'
@@ -140,7 +140,7 @@ def tasks(fleet: Fleet) -> list[str]:
 
 
 def state(fleet: Fleet) -> Any:
-    """Return the start time of each daemon, and the tasks of the service. While these stay the same, no work was disturbed."""
+    """Return the start time of each daemon, and the tasks of the service. If these are unchanged, the run has disturbed no work."""
     return [fleet[name].started() for name in NODES], tasks(fleet)
 
 
@@ -201,12 +201,12 @@ def models(fleet: Fleet, inventory: Path) -> dict[str, int]:
 
 
 def about_gpus(fleet: Fleet, name: str) -> set[str]:
-    """Return the prefix of the labels about GPUs there."""
+    """Return the prefix of the node's labels about GPUs."""
     return {key[: -len("model")] for key in labels(fleet, name) if key.endswith("model")}
 
 
 def test_the_prefix_of_labels_is_known_from_the_swarm(fleet: Fleet, before: dict[str, Any], tmp_path: Path) -> None:
-    """Used by another controller, whose inventory does not set it."""
+    """Another controller uses this prefix, although its inventory does not set it."""
     path, inventory = tmp_path / "compose.yml", fleet.inventory(swarm_managers=["u1"])
     path.write_text(COMPOSE)
     assert {name: about_gpus(fleet, name) for name in EVERY} == {"u1": {"gpu."}, "u2": {PREFIX}, "u3": {"gpu."}}

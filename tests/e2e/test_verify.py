@@ -44,13 +44,13 @@ def leaking(fleet: Fleet, first: Loud) -> Iterator[str]:
 
 
 def test_a_working_fleet_passes(fleet: Fleet, inventory: Path, first: Loud) -> None:
-    """Uses an image that the nodes have, on both releases of Docker, without a registry."""
+    """verify uses an image that the nodes already have, without a registry. The nodes have both releases of Docker."""
     since = {name: fleet[name].run("date", "+%s") for name in ("g1", "g2")}
     run = verify(fleet, inventory, image=())
     assert run.rc == 0, run.output
     assert re.search(r"^image lab/cuda:latest, which the node has: g1, g2$", run.output, re.MULTILINE), run.output
     logs = [fleet[name].run("journalctl", "--unit", "docker", "--since", f"@{since[name]}", "--no-pager") for name in since]
-    assert not [line for log in logs for line in log.splitlines() if re.search(r"(?<!push/)\bpull", line)]  # swarm's nodes also push and pull
+    assert not [line for log in logs for line in log.splitlines() if re.search(r"(?<!push/)\bpull", line)]  # swarm's gossip logs push/pull
     assert {name: lines(run, name)[0].split(maxsplit=3)[:3] for name in ("g1", "g2")} == {
         name: ["1", "NVIDIA-GPU", "1"] for name in ("g1", "g2")
     }
@@ -81,7 +81,7 @@ def test_check_shows_what_would_be_tested(fleet: Fleet, inventory: Path, first: 
 
 @pytest.mark.parametrize(("gpus", "words"), [("1", "NOT ISOLATED: 1 allocated and 4 seen"), ("all", "added nothing to the task")])
 def test_a_node_that_does_not_isolate_fails_alone(fleet: Fleet, inventory: Path, leaking: str, gpus: str, words: str) -> None:
-    """Even if a task holds everything that the node has, and so could not see more."""
+    """The node fails even if a task holds all GPUs of the node, and so cannot see more than its own."""
     run = verify(fleet, inventory, "--extra-vars", f"verify_gpus={gpus}")
     assert run.rc != 0
     (text,) = run.failures(leaking)
@@ -93,7 +93,7 @@ def test_a_node_that_does_not_isolate_fails_alone(fleet: Fleet, inventory: Path,
 
 
 def test_a_failure_of_cuda_is_named_even_if_nvidia_smi_works(fleet: Fleet, inventory: Path, first: Loud) -> None:
-    """On one node the NVSwitches are not initialised, the other has no libcuda. The device is checked first, because libcuda would create it."""
+    """One node has uninitialised NVSwitches, the other has no libcuda. verify checks the device first, because libcuda would create the device."""
     waits, lacks = fleet["g1"], fleet["g2"]
     waits.run("sed", "-i", "1i cuda-init = system-not-ready", "/etc/gpu-lab/nvml.conf")
     lacks.run("mv", "/usr/lib/libcuda.so.1", "/root/libcuda.so.1")

@@ -35,7 +35,7 @@ def would_upgrade(fleet: Fleet) -> list[bool]:
 
 
 def is_refused(fleet: Fleet, inventory: Path, text: str, *arguments: str) -> None:
-    """Check that a missing version is found before any node is paused, and in a check run too."""
+    """Check that a run and a check run find a missing version before they pause any node."""
     before, since = [fleet[name].started() for name in GPU_NODES], fleet["m1"].run("date", "+%s.%N")
     run = fleet.playbook(inventory, *toolkit(version="1.21.0"), *arguments)
     assert run.rc == 2, run.output
@@ -76,7 +76,7 @@ def test_a_version_is_rolled_over_the_fleet_and_held(fleet: Fleet, inventory: Pa
 
 
 def test_a_held_version_is_not_changed(fleet: Fleet, inventory: Path, as_before: None) -> None:
-    """It starts with the version that the test before it left."""
+    """The test starts with the version that the previous test left."""
     node, was = fleet["g1"], versions(fleet)["g1"]
     assert was != "1.20.0-1"
     node.run("apt-mark", "hold", "nvidia-container-toolkit")

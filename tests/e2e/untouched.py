@@ -25,7 +25,7 @@ class State:
 
     @property
     def unwatched(self) -> State:
-        """Return the same without the label of the node's watcher, which can change at any time."""
+        """Return the state without the label of the node's watcher, because this label can change at any time."""
         files = {path: data and LABEL.sub(b"", data) for path, data in self.files.items()}
         return replace(self, files=files)
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes with a watcher: gives their GPUs faults, and reads from a manager what the watchers report."""
+"""Simulates faults on the GPUs of watched nodes, and reads the watchers' reports from a manager."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MACHINE = "/etc/gpu-lab/nvml.conf"
 UNIT = "gpu-swarm-health.service"
 KEY = "fleet.gpu-swarm.health"
 WITHIN_S = 40  # limit from a fault to the pause
-CALM_S = 120  # limit from one label to the next, if it is no new fault
+CALM_S = 120  # limit from one label to the next, if the fault is the same
 STUCK = "/run/stuck"
 
 
@@ -58,7 +58,8 @@ def hanging_in_the_kernel(node: Node) -> Iterator[None]:
     wait_until("the file system", lambda: STUCK in node.run("cat", "/proc/mounts"))
     # Not with mv or ln, which would follow the link.
     swap = "import os, sys; os.rename(*sys.argv[1:3]); os.symlink(sys.argv[3], sys.argv[1])"
-    # Of the mounts of the first process: systemd in a container passes no mount on to the watcher, which has mounts of its own.
+    # The watcher has a separate mount namespace, and systemd in a container passes no mount on to it. So this changes the mounts of the first
+    # process.
     node.run("python3", "-c", swap, MACHINE, MACHINE + ".kept", f"/proc/1/root{STUCK}/nvml.conf")
     try:
         yield

@@ -65,6 +65,6 @@ def cards(node: Node, container: str) -> list[str]:
 
 
 def variables(node: Node, container: str) -> dict[str, str]:
-    """Return the variables of its first process, because dockerd gives `exec` those with which the container was created."""
+    """Return the variables of the container's first process. dockerd gives `exec` only the variables from the container's creation."""
     shown = node.docker("exec", container, "sh", "-c", "tr '\\0' '\\n' </proc/1/environ")
     return dict(line.partition("=")[::2] for line in shown.splitlines())
