@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""python -m tests.chaos [OPTIONS OF PYTEST]: runs these tests in a separate lab."""
+"""python -m tests.chaos [OPTIONS OF PYTEST]: runs the chaos tests in a separate lab."""
 
 from __future__ import annotations
 

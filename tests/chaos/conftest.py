@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One fleet with work on it, and the accidents for its runs."""
+"""Options and fixtures of the chaos tests: one fleet with running tasks, and the accidents that interrupt its runs."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def user_settings(node: Node) -> dict[str, Any]:
 
 
 def files(node: Node) -> list[str]:
-    """Return all files where the collection writes, except saved originals, whose names contain the time, and files of the watcher."""
+    """Return all files that the collection writes, except saved originals and files of the watcher. Names of saved originals contain the time."""
     apart = [word for path in (f"{STATE_DIR}/backup/*", f"{STATE_DIR}/health/*") for word in ("-not", "-path", path)]
     return sorted(node.run("find", *FOLDERS, *apart).splitlines())
 
@@ -64,7 +64,7 @@ def check(yard: Yard, settings: dict[str, dict[str, Any]], there: dict[str, list
 
 
 def schedulable(fleet: Fleet, name: str) -> dict[str, Any]:
-    """Return the schedulable resources of a node: values by kind, or amounts."""
+    """Return the schedulable resources of a node by kind: the names of GPUs, or an amount."""
     found: dict[str, Any] = {}
     for entry in member(fleet, name)["Description"]["Resources"]["GenericResources"]:
         if "DiscreteResourceSpec" in entry:

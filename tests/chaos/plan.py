@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Draws from a seed which accident happens in which run and when, so that a failure can be repeated."""
+"""Chooses at random which accident happens in which run, and when. The same seed gives the same accidents, so a failure can be repeated."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# What is killed at one moment, by name: the run with all its processes, its processes on the nodes, or a node.
+# What one accident kills, by name: the run with all its processes, its processes on the nodes, or a node.
 CONTROLLER, MODULES, NODE = "controller", "modules", "node"
-# Each kind occurs in proportion to its entries here. If only a node is lost, its run continues.
+# A kind occurs as often as this list contains it. If only a node is lost, its run continues.
 KINDS = (
     frozenset({CONTROLLER}),
     frozenset({CONTROLLER}),
@@ -20,7 +20,7 @@ KINDS = (
     frozenset({CONTROLLER, NODE}),
     frozenset({NODE}),
 )
-# The change that the interrupted run makes: the one of the former run, another resource of each node, or also another toolkit.
+# The change that the interrupted run makes: that of the previous run again, another resource of each node, or also another toolkit.
 SAME, RESOURCES, TOOLKIT = "the same", "resources", "toolkit"
 MOST = 4  # accidents before the fleet must be healthy again
 
@@ -34,14 +34,14 @@ class Accident:
     seed: str
 
     def moments(self) -> Iterator[float]:
-        """Yield parts of a run's length: the first one to try, and then others, in case the run has ended before it."""
+        """Yield moments of a run, as fractions of its length. If the run ends before the first moment, try the next ones."""
         draw = random.Random(self.seed)
         while True:
             yield draw.random()
 
 
 def rounds(seed: int, kills: int, nodes: list[str]) -> list[list[Accident]]:
-    """Return accidents until the controller was killed this often, and mark those after which everything must be healthy again."""
+    """Return groups of accidents with this number of kills of the controller. After each group, everything must be healthy again."""
     draw = random.Random(seed)
     found: list[list[Accident]] = []
     number = killed = left = 0

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run that can be killed at any moment, as by a lack of memory or a power failure."""
+"""A run that can be killed at any moment, as when memory or power fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.lab import nodes
 from tests.lab.lab import Lab
 
 MARK = "GPU_SWARM_CHAOS_RUN"
-# Processes that were started on a node from outside, and their children: their first ancestor is not the node's init.
+# Kills processes that were started on a node from outside, and their children. Their first ancestor is not the node's init.
 KILL_MODULES = """
 import os, signal
 parents = {}
@@ -67,17 +67,17 @@ class UnderWay:
 
     @property
     def task(self) -> str:
-        """Return the task that it has reached."""
+        """Return the task that the run has reached."""
         return (re.findall(r"^(?:TASK|PLAY) \[(.*?)\] \*", self.output, re.MULTILINE) or ["before the first task"])[-1]
 
     def lasts(self, seconds: float) -> bool:
-        """Return whether it still runs this long after its start."""
+        """Return whether the run still runs this many seconds after its start."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(max(0.0, seconds - self.seconds))
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """Kill all its processes. Ansible's workers have their own sessions."""
+        """Kill all processes of the run. Ansible's workers have their own sessions."""
         self.process.kill()
         while found := self._processes():
             for pid in found:
@@ -105,7 +105,7 @@ def kill_modules(hosts: list[Node]) -> None:
 
 
 def lose(node: Node) -> None:
-    """Let the node's power fail, and boot it again."""
+    """Simulate a power failure of the node, and boot the node again."""
     container = nodes.get(Lab.from_environment(), node.container)
     container.kill()
     container.start()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whenever a run or a node is lost, the next run finishes the work, and nothing of the former one remains."""
+"""Whenever a run or a node is lost, the next run finishes the work, and no trace of the lost run remains."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def before(yard: Yard) -> Before:
     settings = {name: health.user_settings(yard.fleet[name]) for name in GPU_NODES}
     first = yard.start()
     assert first.end().rc == 0, first.output
-    # About as long as a change to another toolkit beside work. If a run ended before its moment, the length of its kind is known.
+    # The first run takes about as long as a change to another toolkit beside running tasks. If a run ends before its accident, its length replaces
+    # this estimate.
     yard.lengths[TOOLKIT] = first.seconds
     yard.say(f"undisturbed, a first run takes {first.seconds:.1f} s")
     yard.employ()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The fleet, its currently wanted state, and the accidents of runs that should reach it."""
+"""The fleet, its currently wanted state, and the accidents of runs that should reach this state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .run import UnderWay, await_boot, kill_modules, lose
 MANAGER = "m1"
 GPU_NODES = ["g1", "g2", "g3"]
 NODES = [MANAGER, *GPU_NODES]
-# An operator keeps work away from this node.
+# An operator keeps this node drained.
 DRAINED = "g3"
 AVAILABILITY = {name: "drain" if name == DRAINED else "active" for name in NODES}
 OTHER_TOOLKIT = {"1.20.0": "1.19.1", "1.19.1": "1.20.0"}
@@ -30,7 +30,7 @@ SERVICES = {
     "agent": ("lab/task", "--mode", "global"),
 }
 REPLICAS = {"gpu": "2/2", "web": "3/3", "agent": f"{len(NODES) - 1}/{len(NODES) - 1}"}
-# Exit statuses of Ansible when hosts failed or were lost. Any other is a failure of Ansible itself.
+# Exit statuses of Ansible if hosts failed or were lost. Any other status is a failure of Ansible itself.
 ENDS = (0, 2, 4)
 
 
@@ -42,7 +42,7 @@ class Yard:
     # The wanted state of every GPU node.
     ssds: int = 1
     toolkit: str = "1.20.0"
-    # Seconds of an undisturbed run, by what it changes.
+    # Seconds of an undisturbed run, by the change that the run makes.
     lengths: dict[str, float] = field(default_factory=dict)
     # Changes of the drained node's availability, and the time until which events were read.
     became: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Yard:
         return UnderWay(self.fleet, "--inventory", str(self.inventory), "--extra-vars", json.dumps(wanted), "fleet.gpu_swarm.provision")
 
     def employ(self) -> None:
-        """Start work on the nodes that may have some."""
+        """Start tasks on the nodes that are not drained."""
         manager = self.fleet[MANAGER]
         manager.docker("node", "update", "--availability", AVAILABILITY[DRAINED], member(self.fleet, DRAINED)["ID"])
         self.since = manager.run("date", "+%s.%N")
@@ -93,7 +93,7 @@ class Yard:
             assert run.end().rc == 0, run.output
             self.say(f"{accident.number}: a run to {self._wanted()} had ended after {run.seconds:.1f} s, before {moment:.1f} s")
             self.lengths[change] = run.seconds
-            change = RESOURCES  # there is nothing left to do
+            change = RESOURCES  # the run has nothing left to do
         self.read_events()
 
     def _wanted(self) -> str:
@@ -122,7 +122,7 @@ class Yard:
     def _await_nodes(self) -> None:
         """Wait for the nodes.
 
-        A worker tries to reach its manager less and less often, up to every 8 s, and on a busy machine each attempt takes long.
+        A worker waits longer after each failed attempt to reach its manager, up to 8 s. On a busy machine, each attempt takes long.
         """
         wait_until("every node to be there again", lambda: self._statuses() == ["Ready"] * len(NODES), seconds=180, shown=self._statuses)
 
@@ -130,7 +130,7 @@ class Yard:
         return self.fleet[MANAGER].run("docker", "node", "ls", "--format", "{{.Status}}", check=False).split()
 
     def read_events(self) -> None:
-        """Record changes of the drained node since the last call, because a manager keeps only its last few events."""
+        """Record changes of the drained node since the last call. A manager keeps only its most recent events."""
         now = self.fleet[MANAGER].run("date", "+%s.%N")
         self.became += availabilities(self.fleet, DRAINED, self.since)
         self.since = now

@@ -42,7 +42,7 @@ def up(lab: Lab, options: argparse.Namespace) -> int:
 
 
 def _create(lab: Lab, description: fleet.Fleet, keep: bool) -> list[Container]:
-    """Create the fleet's nodes without starting them. One fleet at a time, because all share one daemon, its images, driver and addresses."""
+    """Create the fleet's nodes without starting them. The lock is needed because all fleets share one dockerd, images and addresses."""
     with daemon.locked(lab):
         daemon.start(lab)
         if nodes.find(lab, description.name):
@@ -60,7 +60,7 @@ def _create(lab: Lab, description: fleet.Fleet, keep: bool) -> list[Container]:
 
 @contextmanager
 def _whole(lab: Lab, description: fleet.Fleet, keep: bool) -> Iterator[None]:
-    """Remove the nodes of a fleet that could not be started as a whole, unless ``keep`` is set."""
+    """If not all nodes of a fleet start, remove the fleet's nodes, unless ``keep`` is set."""
     try:
         yield
     except BaseException:

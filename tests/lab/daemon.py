@@ -26,7 +26,7 @@ from . import limits
 from .lab import GATEWAY, HERE, SUBNET, Lab, LabError
 
 NETWORK = "lab"
-# The folders of a lab in its root. Only these are removed, because the user chooses the root.
+# The folders of a lab in its root. Only these folders are removed, because the user chooses the root.
 CONTENTS = (
     "compiled", "daemon.json", "docker", "dockerd.log", "etc-docker", "fleets", "images.tar", "lent-etc-docker", "nvml", "repository", "signing",
     "ssh",
@@ -59,7 +59,7 @@ def need(programs: dict[str, str]) -> None:
 
 @contextmanager
 def locked(lab: Lab) -> Iterator[None]:
-    """Lock what a lab has only once: its daemon, its images, its repository."""
+    """Lock the parts that a lab has only once: its daemon, its images, its repository."""
     lab.run.mkdir(mode=0o755, exist_ok=True)
     with open(lab.run / "lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -67,7 +67,7 @@ def locked(lab: Lab) -> Iterator[None]:
 
 
 def _pid(lab: Lab) -> int | None:
-    """Return the process that keeps the namespaces, if it runs and belongs to the lab. Another process may have its number by now."""
+    """Return the process that keeps the namespaces, if it runs and belongs to the lab. By now, another process may have the recorded number."""
     try:
         pid = int(lab.pidfile.read_text())
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -101,7 +101,7 @@ def _settings(lab: Lab) -> dict[str, object]:
         "pidfile": str(lab.run / "docker.pid"), "cgroup-parent": f"/{lab.name}",
         # The network namespace belongs to the lab alone, so nothing needs a filter.
         "bridge": "none", "iptables": False, "ip-masq": False, "userland-proxy": False,
-        # systemd as the cgroup driver would request scopes from the host's systemd, in names it does not know.
+        # The cgroup driver `systemd` would request scopes from the host's systemd, which does not know the names of the lab.
         "exec-opts": ["native.cgroupdriver=cgroupfs"],
     }  # fmt: skip
 
@@ -147,7 +147,7 @@ def _network(lab: Lab) -> None:
 
 
 def _lend_etc_docker(lab: Lab) -> None:
-    """init.py mounts a folder of the lab over /etc/docker; if that does not exist, this creates it and removes it again."""
+    """init.py mounts a folder of the lab over /etc/docker. If /etc/docker does not exist, create it, and remove it again at the end."""
     if not Path("/etc/docker").exists():
         Path("/etc/docker").mkdir()
         (lab.root / "lent-etc-docker").touch()
@@ -156,15 +156,15 @@ def _lend_etc_docker(lab: Lab) -> None:
 def stop(lab: Lab) -> None:
     pid = _pid(lab)
     if pid is not None:
-        os.kill(pid, signal.SIGKILL)  # --kill-child: when it ends, process 1 of the namespaces ends, and with it all others
-        # A process that has ended has no command line, even if its parent never reaps it: process 1 of a container may be just a sleep.
+        os.kill(pid, signal.SIGKILL)  # because of --kill-child, process 1 of the namespaces ends too, and with it all others
+        # A process that has ended has no command line, even if its parent never reaps it. Process 1 of a container may be a sleep that reaps nothing.
         wait_for("the lab's processes to end", 60, lambda: _pid(lab) is None)
         _collect(pid)
     wait_for("the nodes' processes to end", 60, lambda: not any(_members(lab)))
 
 
 def _collect(pid: int) -> None:
-    with contextlib.suppress(ChildProcessError):  # another process started the lab, so it is no child of this one
+    with contextlib.suppress(ChildProcessError):  # another process started the lab, so the lab is no child of this process
         os.waitpid(pid, 0)
 
 
@@ -181,7 +181,7 @@ def _members(lab: Lab) -> Iterator[str]:
 
 
 def wipe(lab: Lab) -> None:
-    """Stop the lab and remove everything of it, except caches and installed packages."""
+    """Stop the lab and remove all of its files, except caches and installed packages."""
     stop(lab)
     for top in _cgroups(lab):
         for folder, _folders, _files in os.walk(top, topdown=False):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""`python -m tests.lab demo`: a fleet, the real playbook, three GPU services on it, and who got which GPU."""
+"""`python -m tests.lab demo`: boots a fleet, runs the real playbook, starts three GPU services, and shows which task got which GPU."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ class Service:
     owner: str
     gpus: int  # for each task
     replicas: int
-    fit: int  # how many of its tasks find room
+    fit: int  # how many of its tasks find free GPUs
     options: tuple[str, ...] = ()
 
     def command(self, *more: str) -> list[str]:
-        """Return the command that creates the service. ``more`` are options that a picture need not show."""
+        """Return the command that creates the service. ``more`` are options that the printed command leaves out."""
         wants = ["--name", self.name, *more, "--generic-resource", f"{KIND}={self.gpus}", "--replicas", str(self.replicas)]
         return ["docker", "service", "create", *wants]
 
 
-# In this order. One task of train has no room: only g1 has such cards, and it has seven of them. One card of the fleet stays free.
+# The services are created in this order. One task of train finds no GPUs, because only g1 has such cards, and g1 has seven of them. One card of the
+# fleet stays free.
 SERVICES = (
     Service("train", "alice", gpus=4, replicas=2, fit=1, options=("--constraint", "node.labels.gpu.model==NVIDIA-H100-80GB-HBM3")),
     Service("chat", "bob", gpus=1, replicas=4, fit=4),
@@ -68,11 +69,11 @@ class Task:
 class Card:
     model: str
     device: str
-    sick: str = ""  # why it cannot be used
+    sick: str = ""  # why the GPU cannot be used
 
 
 def print_steps_only(folder: Path) -> None:
-    """Make Ansible print a line per step in this folder, as in the folder that users begin with (docs/examples/fleet)."""
+    """Make Ansible print one line for each step in this folder, as the users' example folder does (docs/examples/fleet)."""
     settings = folder / "ansible.cfg"
     written = settings.read_text(encoding="utf-8")
     if "stdout_callback" not in written:
@@ -88,7 +89,7 @@ def provision(lab: Lab, folder: Path) -> None:
 
 
 def remove_services(manager: Container) -> None:
-    """Remove the services of an earlier demo, all before the first is created: each would have GPUs that another one needs."""
+    """Remove all services of an earlier demo before the first new one is created, because they hold GPUs that the new services need."""
     there = nodes.run(manager, "docker", "service", "ls", "--format", "{{.Name}}").split()
     ours = [service.name for service in SERVICES if service.name in there]
     if ours:
@@ -96,7 +97,7 @@ def remove_services(manager: Container) -> None:
 
 
 def schedule(manager: Container, service: Service) -> list[Task]:
-    """Create the service and wait until each task that has room has printed what it sees. Return these tasks."""
+    """Create the service, and wait until each task that finds GPUs has printed the GPUs that it sees. Return these tasks."""
     print(f"$ {' '.join(service.command())} …", flush=True)
     owner = ("--label", f"gpu-swarm.owner={service.owner}")
     nodes.run(manager, *service.command("--detach", "--quiet", "--no-resolve-image", *owner, *service.options), "lab/cuda")
@@ -176,7 +177,7 @@ def cards(fleet: str, lab: Lab) -> dict[tuple[str, str], Card]:
 
 
 def faults(tasks: list[Task], known: dict[tuple[str, str], Card]) -> list[str]:
-    """Return what is wrong. Each task must see exactly the GPUs that swarm allocated, and no GPU may be allocated twice."""
+    """Return all errors. Each task must see exactly the GPUs that swarm allocated, and no GPU may be allocated twice."""
     found = []
     for task in tasks:
         cards = [known.get((task.node, uuid)) for uuid in task.assigned]
@@ -191,7 +192,7 @@ def faults(tasks: list[Task], known: dict[tuple[str, str], Card]) -> list[str]:
 
 
 def read_status(lab: Lab, folder: Path) -> dict[str, Any]:
-    """Return what the playbook ``status`` prints as JSON."""
+    """Return the JSON that the playbook ``status`` prints."""
     command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(folder / "inventory.yml"), "fleet.gpu_swarm.status"]
     environment = {**os.environ, **inventory.variables(lab, folder)}
     done = subprocess.run([*command, "-e", "output=json"], cwd=CHECKOUT, env=environment, capture_output=True, text=True, check=False)
@@ -216,7 +217,7 @@ def show(tasks: list[Task], known: dict[tuple[str, str], Card], pending: list[tu
 
 
 def paint(found: dict[str, Any], known: dict[tuple[str, str], Card], path: Path) -> None:
-    """Draw what ``status`` printed as a picture with every GPU of the fleet."""
+    """Draw the output of ``status`` as a picture with every GPU of the fleet."""
     holders = {(row["node"], row["resource"]): row for row in found["holders"]}
     order = sorted(known.items(), key=lambda item: (natural(item[0][0]), natural(item[1].device)))
     gpus = []

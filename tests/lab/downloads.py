@@ -20,7 +20,7 @@ from .daemon import need
 from .digest import content, digest
 from .lab import LabError
 
-DEBIAN = "http://deb.debian.org/debian"  # if this machine's apt has no mirror
+DEBIAN = "http://deb.debian.org/debian"  # used if this machine's apt has no mirror
 
 
 def key(release: str, *parts: object) -> str:
@@ -29,7 +29,7 @@ def key(release: str, *parts: object) -> str:
 
 
 def provide(release: str, what: str, key_: str, wanted: list[str], aside: list[str]) -> Path:
-    """Return a folder: debs/ has the .deb files of ``wanted`` with their dependencies, aside/ has those of ``aside`` without any."""
+    """Return a folder. debs/ has the .deb files of ``wanted`` and their dependencies. aside/ has only the .deb files of ``aside``."""
     target = places.cache() / f"{release}-{what}-{key_}"
     with open(target.parent / f"{release}-{what}.lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # the cache serves every lab of the user
@@ -41,7 +41,7 @@ def provide(release: str, what: str, key_: str, wanted: list[str], aside: list[s
 
 
 def _download(release: str, target: Path, wanted: list[str], aside: list[str]) -> None:
-    """Download with the apt of that release, in a copy of its file system. Packages that it already has are not downloaded."""
+    """Download with the apt of that release, in a copy of its file system. Do not download packages that the file system already has."""
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         tree, ready = work / "tree", work / "ready"
@@ -50,7 +50,7 @@ def _download(release: str, target: Path, wanted: list[str], aside: list[str]) -
         shutil.copy2("/etc/resolv.conf", tree / "etc/resolv.conf")
         suite = rootfs.recipe()["releases"][release]["suite"]
         (tree / "etc/apt/sources.list").write_text(f"deb {(rootfs.mirror(suite) or [DEBIAN])[0]} {suite} main\n")
-        # The list of a moving suite is valid for a week, and a mirror may lag behind. debootstrap, which made this tree, ignores that too.
+        # The list of a moving suite is valid for a week, and a mirror may be older. debootstrap made this tree, and ignores the date too.
         _run("chroot", str(tree), "apt-get", "--option", "Acquire::Check-Valid-Until=false", "update")
         (ready / "debs").mkdir(parents=True)
         (ready / "aside").mkdir()

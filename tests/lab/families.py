@@ -26,7 +26,7 @@ def table() -> dict[str, dict]:
 
 
 def key(release: str, family: str) -> str:
-    """Return a digest that changes with everything of this family in a node's image."""
+    """Return a digest of everything that this family adds to a node's image."""
     return downloads.key(release, table()[family], content(Path(__file__)))
 
 
@@ -56,14 +56,14 @@ def release(family: str | None) -> str | None:
 
 
 def commands(family: str, base: str) -> list[str]:
-    """Return the commands that make a node one of the family. The packages lie in /root.
+    """Return the commands that make a node one of the family. The packages are in /root.
 
-    dpkg unpacks and configures in two steps, because it sorts packages by their dependencies only when it configures.
+    dpkg unpacks and configures in two steps, because only the second step sorts packages by their dependencies.
     """
     return [
         "dpkg --unpack /root/*.deb >/dev/null",
         "dpkg --configure --pending >/dev/null",
-        "rm -r /root/*.deb /usr/share/keyrings /etc/apt/sources.list.d",  # only Debian has these
+        "rm -r /root/*.deb /usr/share/keyrings /etc/apt/sources.list.d",  # only Debian has these files
         "rpm --initdb",
         f"rpm --install /root/{base}",
         *table()[family].get("commands", []),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads and checks the YAML description of a fleet. It is a Jinja2 template, so that one description serves all sizes."""
+"""Reads and checks the YAML description of a fleet. The description is a Jinja2 template, so that it can describe fleets of any size."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Node:
     image: str = "debian13"
     groups: tuple[str, ...] = ()
     gpus: str | None = None  # the text for the stand-in of NVML; None: no driver
-    toolkit: str | None = None  # the version that is installed from the start
+    toolkit: str | None = None  # the toolkit's version that is installed from the start
     retired: tuple[str, ...] = ()  # predecessors of the toolkit that are installed from the start
-    family: str | None = None  # of distributions, such as rhel; None: Debian
-    cpu: str | None = None  # the CPU that its kernel shows, by the name in archspec; None: that of this machine
+    family: str | None = None  # the family of distributions, such as rhel; None: Debian
+    cpu: str | None = None  # the name in archspec of the CPU that the node shows; None: the CPU of this machine
     docker_sdk: bool = False  # Python's docker, which this collection does not use
     ssh: bool = False  # a server of OpenSSH, and users with sudo
     daemon_json: str | None = None
@@ -95,7 +95,7 @@ def node(name: str, words: dict[str, Any], path: Path) -> Node:
 
 
 def machine(words: str | dict[str, Any] | None, folder: Path = HERE) -> str | None:
-    """Return the text of a machine, given by name, by file, or as {name: …, memory: …, count: N}."""
+    """Return the text of a machine. The argument is a name, a file, or {name: …, memory: …, count: N}."""
     if words is None:
         return None
     if isinstance(words, dict):
@@ -110,5 +110,5 @@ def machine(words: str | dict[str, Any] | None, folder: Path = HERE) -> str | No
 
 
 def seeded(text: str, node_name: str) -> str:
-    """Derive UUIDs from the seed: each node always gets the same ones, and different nodes of a fleet get different ones."""
+    """Derive UUIDs from the seed: a node always gets the same UUIDs, and two nodes of a fleet never share one."""
     return text if re.search(r"(?m)^\s*seed\s*=", text) else f"seed = {node_name}\n{text}"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The images in the lab's dockerd: those of nodes, which `docker import` loads, and those of tasks."""
+"""The images in the lab's dockerd: images of nodes, which `docker import` loads, and images of tasks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .lab import HERE, Lab, LabError
 # Docker copies the files of an image below a volume's path into the volume, so each node starts with an empty store.
 CHANGES = ["VOLUME /var/lib/docker", 'CMD ["/usr/local/sbin/lab-init"]', "ENV container=docker"]
 UNUSED = 30 * 24 * 3600  # seconds
-# "debian13=debian-testing": nodes of the first release get the second.
+# "debian13=debian-testing": nodes of the first release get the second release instead.
 REPLACE = "GPU_SWARM_LAB_REPLACE"
 
 
@@ -38,7 +38,7 @@ def tag(release: str) -> str:
 def built(fleet: Fleet, say: Callable[[str], None]) -> Fleet:
     """Return the fleet with available images. If a moving release cannot be built, its nodes get another release.
 
-    Nodes whose family exists only on that release keep it, because on another one they would not be of the family.
+    If a node's family exists only on the moving release, the node keeps that release, because no other release has the family's packages.
     """
     fleet = replaced(fleet)
     wanted = sorted({node.image for node in fleet.nodes})
@@ -49,7 +49,7 @@ def built(fleet: Fleet, say: Callable[[str], None]) -> Fleet:
 
 
 def replaced(fleet: Fleet) -> Fleet:
-    """Replace releases as the environment variable says."""
+    """Replace releases according to the environment variable."""
     given = os.environ.get(REPLACE, "")
     if not given:
         return fleet
@@ -60,7 +60,7 @@ def replaced(fleet: Fleet) -> Fleet:
 
 
 def unusable(release: str, why: str) -> None:
-    """Record that the image of a moving release does not boot. Until the next try, its nodes get another release."""
+    """Record that the image of a moving release does not boot. Until the next attempt, its nodes get another release."""
     mark = rootfs.cached(release).with_name(f"{rootfs.cached(release).name}.failed")
     mark.write_text(why, encoding="utf-8")
     shutil.rmtree(rootfs.cached(release))
@@ -71,7 +71,7 @@ def _build(release: str, say: Callable[[str], None], *, spare: bool) -> str:
     try:
         rootfs.build(release)
     except LabError as error:
-        # If the environment replaces this release, a second replacement would not be what the user wants.
+        # The environment already replaces this release, and the user does not want a second replacement.
         if other is None or os.environ.get(REPLACE):
             raise
         say(f"{release} cannot be built; its nodes are of {other}: {error}")
@@ -91,7 +91,7 @@ def provide(lab: Lab, wanted: set[str]) -> None:
 
 
 def _prune_cache(used: set[str]) -> None:
-    """Remove trees of former recipes after a month without use."""
+    """Remove file systems of former recipes that nothing has used for a month."""
     for release in used:
         os.utime(rootfs.cached(release))
     for folder in places.cache().glob("debian*-*"):

@@ -4,8 +4,8 @@
 
 """Process 1 of a lab's namespaces. It runs dockerd and the package repository.
 
-When this process ends, the kernel ends every process below it. With the last one, the network (bridge, firewall rules, forwarding) and the mounts
-vanish. So a lab leaves no trace, even if it is killed.
+When this process ends, the kernel ends every process below it. With the last process, the network (bridge, firewall rules, forwarding) and the mounts
+disappear. So a lab leaves no trace, even if it is killed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def own_run(run: Path) -> None:
 
 
 def own_settings(root: Path) -> None:
-    """Mount a folder of the lab over /etc/docker, into which dockerd 20.10 writes a key. Hide AppArmor, or dockerd would load a profile."""
+    """Mount a folder of the lab over /etc/docker, because dockerd 20.10 writes a key there. Hide AppArmor, or dockerd would load a profile."""
     mount("--bind", str(root / "etc-docker"), "/etc/docker")
     if Path("/sys/kernel/security/apparmor").exists():
         mount("-t", "tmpfs", "tmpfs", "/sys/kernel/security")
@@ -68,7 +68,7 @@ def main(root: Path, run: Path) -> int:
     Path("/proc/sys/net/ipv4/icmp_ratelimit").write_text("0")
     serve(root / "repository")
     dockerd = subprocess.Popen(["dockerd", "--config-file", str(root / "daemon.json")])
-    while True:  # process 1 inherits orphans and must reap them
+    while True:  # process 1 inherits orphaned processes and must reap them
         pid, status = os.wait()
         if pid == dockerd.pid:
             return os.waitstatus_to_exitcode(status)

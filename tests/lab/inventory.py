@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Writes what Ansible needs to reach a fleet: an inventory, settings, and environment variables for a shell."""
+"""Writes the files that Ansible needs for a fleet: an inventory, settings, and environment variables for a shell."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def inventory(lab: Lab, fleet: Fleet, addresses: dict[str, str]) -> dict[str, An
     groups: dict[str, Any] = {group: {"hosts": {n.name: {} for n in fleet.nodes if group in n.groups}} for group in GROUPS}
     common = {
         "ansible_connection": "community.docker.docker",
-        # Tasks run as root already, and the nodes have no sudo. So "become: true" must do nothing. Not with "ansible_user", for which the connection
-        # plugin starts docker twice more in each task, to find out whether its release can do that.
+        # Tasks run as root already, and the nodes have no sudo. So "become: true" must do nothing. "ansible_user" would do the same, but then the
+        # connection plugin calls docker twice more in each task, to find out whether docker supports it.
         "ansible_become": False,
         "ansible_docker_extra_args": f"--host {lab.docker_host}",
         "ansible_python_interpreter": "/usr/bin/python3",
@@ -83,7 +83,7 @@ def release(lab: Lab, name: str) -> None:
 
 
 def is_up(lab: Lab, name: str) -> bool:
-    """Return whether the fleet is up. A record alone does not prove it, because the machine may have been switched off since."""
+    """Return whether the fleet is up. A record alone is no proof, because the machine may have been switched off since."""
     return record(lab, name).exists() and daemon.running(lab)
 
 

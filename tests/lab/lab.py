@@ -17,11 +17,11 @@ HERE = Path(__file__).resolve().parent
 # The lab has its own network (see daemon.py), so its addresses cannot clash with others on this machine.
 SUBNET = "198.18.0.0/16"
 GATEWAY = "198.18.0.1"
-REPOSITORY_HOST = "lab-repo"  # resolves to the gateway on every node
+REPOSITORY_HOST = "lab-repo"  # every node resolves this name to the gateway
 
 
 class LabError(Exception):
-    """An error with its remedy, for the person at the terminal."""
+    """An error message for the person at the terminal. It says what to do."""
 
 
 def _tag(path: Path) -> str:
@@ -45,7 +45,7 @@ class Lab:
 
     @property
     def run(self) -> Path:
-        """The folder of sockets and pid files. It is short, because the path of a Unix socket may have at most 107 characters."""
+        """The folder of sockets and pid files. Its path is short, because the path of a Unix socket may have at most 107 characters."""
         return Path("/run") / self.name
 
     @property
@@ -62,7 +62,7 @@ class Lab:
 
     @property
     def nodes(self) -> Path:
-        """The folder with the ids of the nodes' containers, by name, for enter/docker."""
+        """The folder with the container id of each node, in a file with the node's name. enter/docker reads these files."""
         return self.run / "nodes"
 
     @property

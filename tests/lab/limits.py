@@ -17,14 +17,14 @@ from pathlib import Path
 class Limit:
     setting: Path
     wanted: int
-    former: Path  # the former value, shared by all labs of the machine
+    former: Path  # the file with the former value; all labs of the machine share it
 
     def lift(self) -> None:
         if not self.setting.exists():
             return  # this machine is a container, whose network has no such limit
         now = self.setting.read_text().strip()
         if int(now) < self.wanted:
-            if not self.former.exists():  # otherwise the file is from a killed lab
+            if not self.former.exists():  # an existing file is from another lab, or from a killed one
                 self.former.write_text(now)
             self.setting.write_text(str(self.wanted))
 
@@ -36,10 +36,10 @@ class Limit:
 
 NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default")
 LIMITS = [
-    # systemd of each node uses about six. The default is 128.
+    # The systemd of each node uses about six instances. The default is 128.
     Limit(Path("/proc/sys/fs/inotify/max_user_instances"), 4096, Path("/run/gpu-swarm-lab.inotify")),
-    # All members of a swarm talk with each other, and one table has the neighbours of all network namespaces. The default of 1024 is too
-    # small for 36 nodes: joins time out.
+    # All members of a swarm talk with each other, and the kernel has one table for the neighbours of all network namespaces. The default of 1024 is
+    # too small for 36 nodes: joins time out.
     Limit(NEIGHBOURS / "gc_thresh2", 16384, Path("/run/gpu-swarm-lab.gc_thresh2")),
     Limit(NEIGHBOURS / "gc_thresh3", 32768, Path("/run/gpu-swarm-lab.gc_thresh3")),
 ]

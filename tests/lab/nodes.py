@@ -30,7 +30,7 @@ BOOT_LIMIT = 120  # seconds
 FLEET_LABEL = "gpu-swarm-lab.fleet"
 NODE_LABEL = "gpu-swarm-lab.node"
 NVML_CONF = "etc/gpu-lab/nvml.conf"
-# Set by the test runner. Nodes for measurements do not have it.
+# The test runner sets this variable. Nodes for measurements do not use the cache.
 COMPILED = "GPU_SWARM_LAB_COMPILED"
 # systemd 257 boots with cgroup v1 only if the kernel's command line allows it.
 KERNEL_LINE = "SYSTEMD_CGROUP_ENABLE_LEGACY_FORCE=1"
@@ -45,7 +45,7 @@ def find(lab: Lab, fleet: str) -> list[Container]:
 
 
 def get(lab: Lab, name: str) -> Container:
-    """Return a node by FLEET.NODE, or by its name alone if only one fleet has that name."""
+    """Return a node by FLEET.NODE, or by its name alone if only one fleet has a node with that name."""
     engine = client(lab)
     try:
         return engine.containers.get(name)
@@ -66,7 +66,7 @@ def run(container: Container, *command: str) -> str:
     return out
 
 
-PYTHON = b"#!/usr/bin/python3 -ISE\n"  # returned by a program on the nodes
+PYTHON = b"#!/usr/bin/python3 -ISE\n"  # a program on the nodes returns this
 
 
 def driver_files(lab: Lab, text: str, node_name: str) -> Files:
@@ -78,7 +78,7 @@ def driver_files(lab: Lab, text: str, node_name: str) -> Files:
         "usr/bin/nvidia-smi": ((built / "nvidia-smi").read_bytes(), 0o755),
         "usr/bin/nvidia-modprobe": ((HERE / "driver" / "nvidia-modprobe").read_bytes(), 0o755),
         "usr/sbin/modprobe": ((HERE / "driver" / "modprobe").read_bytes(), 0o755),
-        # For tasks, whose images may lack a libc. The stand-in runtime mounts it there.
+        # A static program, because images of tasks may lack a libc. The stand-in runtime mounts this program in their containers.
         "usr/lib/gpu-lab/nvidia-smi": ((built / "nvidia-smi-static").read_bytes(), 0o755),
         "usr/local/sbin/lab-gpu-devices": (PYTHON + (HERE / "driver" / "lab_gpu_devices.py").read_bytes(), 0o755),
         NVML_CONF: (seeded(text, node_name).encode(), 0o644),
@@ -93,7 +93,7 @@ def build_driver(lab: Lab) -> None:
 
 
 def compiled(lab: Lab) -> Path | None:
-    """Return the folder where the nodes keep what their Python compiles (compiled/lab_compiled.py), or None if they keep nothing."""
+    """Return the nodes' cache of compiled Python code (compiled/lab_compiled.py), or None if they have no cache."""
     return lab.root / "compiled" if os.environ.get(COMPILED) else None
 
 
@@ -125,7 +125,7 @@ def cpuinfo(name: str) -> str:
 
 
 def _host_config(lab: Lab) -> dict[str, object]:
-    """Return the host configuration in the terms of the API, because the SDK lacks some options.
+    """Return the host configuration as the Docker API expects it, because the SDK lacks some options.
 
     Nodes are not privileged, because that fails if this machine itself lacks CAP_SYS_RESOURCE.
     """
@@ -138,14 +138,14 @@ def _host_config(lab: Lab) -> dict[str, object]:
         "SecurityOpt": ["seccomp=unconfined", "apparmor=unconfined"], "MaskedPaths": [], "ReadonlyPaths": [],
         "Tmpfs": {"/run": "exec,mode=755", "/run/lock": "", "/tmp": "exec"},
         "NetworkMode": NETWORK, "ExtraHosts": [f"{REPOSITORY_HOST}:{GATEWAY}"],
-        "RestartPolicy": {"Name": "on-failure"},  # after a reboot the status is not 0
-        "Dns": ["127.0.0.1"],  # refuses other names at once, instead of a time-out
-        "CgroupnsMode": "private",  # the containers of its own dockerd too stay below the lab's control group
+        "RestartPolicy": {"Name": "on-failure"},  # a reboot ends the container with a status that is not 0
+        "Dns": ["127.0.0.1"],  # so other names are refused at once, without a time-out
+        "CgroupnsMode": "private",  # so the containers of the node's dockerd are also below the lab's control group
     }  # fmt: skip
 
 
 def create_all(lab: Lab, fleet: Fleet) -> list[Container]:
-    """Create all nodes of a fleet without starting them. One `up` at a time, because a lab has only one range of addresses."""
+    """Create all nodes of a fleet without starting them. Only one `up` may run at a time, because a lab has only one range of addresses."""
     engine = client(lab)
     wanted = {variants.tag(node): node for node in fleet.nodes}
     with ThreadPoolExecutor(max_workers=16) as pool:
@@ -156,8 +156,8 @@ def create_all(lab: Lab, fleet: Fleet) -> list[Container]:
 def free_addresses(engine: docker.DockerClient) -> Iterator[str]:
     """Yield the free addresses.
 
-    Each node keeps its address for life. Docker would choose another one at a start if another node had taken the former one. But a swarm does not
-    recognise a manager with a new address.
+    Each node always keeps its address. Otherwise Docker could give the address of a stopped node to another node. A swarm does not recognise a
+    manager with a new address.
     """
     found = engine.containers.list(all=True, ignore_removed=True, filters={"label": FLEET_LABEL})
     taken = {GATEWAY, *(address for container in found for address in addresses([container]).values())}
@@ -186,7 +186,7 @@ def _create(lab: Lab, engine: docker.DockerClient, fleet: str, node: Node, given
 
 
 def await_boot(container: Container) -> None:
-    """Wait until systemd has started everything. dockerd answers then, because its unit reports when it is ready."""
+    """Wait until systemd has started all units. Then dockerd answers, because its unit reports when dockerd is ready."""
     end = time.monotonic() + BOOT_LIMIT
     state = "no answer"
     while time.monotonic() < end:
@@ -204,7 +204,7 @@ def await_boot(container: Container) -> None:
 
 
 def boot_all(containers: list[Container]) -> None:
-    """Remove all of them at once."""
+    """Boot all nodes in parallel."""
 
     def boot(container: Container) -> None:
         container.start()

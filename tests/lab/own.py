@@ -18,7 +18,7 @@ from .lab import CHECKOUT, Lab
 
 @contextmanager
 def own_lab(use: str) -> Iterator[None]:
-    """Start a lab beside the user's, whose fleets stay up. Remove it at the end, also after a failed or stopped test."""
+    """Start a separate lab. The fleets of the user's lab stay up. Remove the separate lab at the end, also after a failed or stopped test."""
     root = Lab.from_environment().root
     os.environ["GPU_SWARM_LAB_ROOT"] = str(root.with_name(f"{root.name}-{use}"))
     signal.signal(signal.SIGTERM, lambda *_signal: sys.exit(1))

@@ -4,8 +4,8 @@
 
 """Builds stand-ins for the toolkit's packages as real .deb files, in signed apt repositories that the lab serves to its nodes.
 
-The layout is that of https://nvidia.github.io/libnvidia-container. Beside it lies a small Debian mirror per release, for
-the few packages that a role may install on a node.
+The layout is that of https://nvidia.github.io/libnvidia-container. Beside it is a small Debian mirror for each release, with the few packages that a
+role may install on a node.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _deb(name: str, version: str, package: dict, folder: Path) -> None:
 
 
 def lay_out(name: str, version: str, package: dict, tree: Path) -> None:
-    """Copy the files of a package into ``tree``, with the paths that they have on a node."""
+    """Copy the files of a package into ``tree``, with the same paths as on a node."""
     for source, target in package["files"].items():
         (tree / target).parent.mkdir(parents=True, exist_ok=True)
         if (SOURCES / source).is_dir():
@@ -146,7 +146,7 @@ def sign_file(lab: Lab, path: Path) -> None:
 def _make_key(lab: Lab) -> str:
     """Make the signing key, and return its public part.
 
-    It lies in the lab's folder under /run: that path is short enough for the agent's socket, and the folder ends with the lab.
+    The key is in the lab's folder under /run. The path is short enough for the agent's socket, and the lab removes the folder at its end.
     """
     home = lab.run / "signing"
     env = {"GNUPGHOME": str(home)}
@@ -158,7 +158,7 @@ def _make_key(lab: Lab) -> str:
 
 
 def publish(lab: Lab, releases: set[str]) -> None:
-    """Make the content of http://lab-repo/. It is made anew if its sources have changed."""
+    """Make the content of http://lab-repo/, again if its sources have changed."""
     stamp = lab.repository / ".key"
     if not stamp.exists() or stamp.read_text() != key():
         need(NEEDED)
@@ -189,7 +189,7 @@ def _publish_nvidia(lab: Lab, work: Path) -> None:
 
 def fingerprint(lab: Lab) -> str:
     """Return the fingerprint of the key that signs the lab's repositories."""
-    with tempfile.TemporaryDirectory() as home:  # gpg writes a keyring even to show a file, by default into the user's home
+    with tempfile.TemporaryDirectory() as home:  # even to show a file, gpg writes a keyring, by default into the user's home
         shown = run("gpg", "--batch", "--with-colons", "--show-keys", str(lab.repository / NVIDIA / "gpgkey"), env={"GNUPGHOME": home})
     return next(line.split(":")[9] for line in shown.splitlines() if line.startswith("fpr:"))
 

@@ -18,8 +18,8 @@ WORDS = 18  # a line of a reason
 REASON_WIDTH = 92  # letters of a reason in a line
 LEGEND = 44
 WIDEST = 7.6  # the width of a letter of the legend, in its widest font
-NARROWEST = 3  # cells: the name and model of a node need as much
-COLOURS = 3  # of services; a fourth one has the first colour again
+NARROWEST = 3  # cells: the name and model of a node need this width
+COLOURS = 3  # for services; a fourth service gets the first colour again
 FREE, SICK, PENDING = "free", "sick", "pending"
 MEANINGS = {
     FREE: "free card",
@@ -65,19 +65,19 @@ text { fill: #e6edf3 }
 class Service(NamedTuple):
     name: str
     owner: str
-    command: str  # as it is typed
+    command: str  # the command as a user types it
 
 
 class Gpu(NamedTuple):
     node: str
     model: str
-    service: str | None  # the service that has it
+    service: str | None  # the service that has the GPU
     task: str | None
-    sick: str = ""  # the reason why it is not advertised
+    sick: str = ""  # the reason why the GPU is not advertised
 
 
 def draw(services: Sequence[Service], gpus: Iterable[Gpu], pending: Sequence[tuple[str, str]] = ()) -> str:
-    """Return the picture as SVG. ``pending`` are the services with a task for which no node has room, each with the reason."""
+    """Return the picture as SVG. ``pending`` has the services with a task that fits on no node, each with the reason."""
     colours = {service.name: f"s{place % COLOURS}" for place, service in enumerate(services)}
     owners = {service.name: service.owner for service in services}
     boxes: dict[str, list[Gpu]] = {}
@@ -121,7 +121,7 @@ def _service(service: Service, colour: str, top: int, width: int) -> list[str]:
 
 
 def _rows(boxes: Mapping[str, Sequence[Gpu]], room: int) -> list[list[tuple[str, int, int]]]:
-    """Return the nodes by rows, each with the place and width of its box. Small nodes share a row, and the last box of a row fills it."""
+    """Return rows of nodes, each node with the place and width of its box. Small nodes share a row, and the last box of a row fills it."""
     rows: list[list[tuple[str, int, int]]] = []
     x = room
     for node, box in boxes.items():

@@ -33,7 +33,7 @@ def recipe() -> dict:
 
 
 def releases(*, moving: bool | None = None) -> list[str]:
-    """Return all releases, or only the moving ones, or only the others."""
+    """Return all releases, only the moving releases, or only the fixed releases."""
     return [name for name in recipe()["releases"] if moving is None or moving is (replacement(name) is not None)]
 
 
@@ -43,7 +43,7 @@ def replacement(release: str) -> str | None:
 
 
 def key(release: str) -> str:
-    """Return a digest that changes with everything in the image."""
+    """Return a digest of everything in the image."""
     files = sorted(path for path in ROOTFS.rglob("*") if path.is_file())
     own = {**recipe(), "releases": recipe()["releases"][release]}
     parts = [json.dumps([release, own], sort_keys=True), content(Path(__file__))]
@@ -91,7 +91,7 @@ def build(release: str) -> None:
 
 
 def _make_moving_release(release: str, target: Path) -> None:
-    """Build, but do not repeat a recent failure for each fleet, because each attempt takes minutes."""
+    """Build a moving release. After a recent failure, do not try again for each fleet, because each attempt takes minutes."""
     failed = target.with_name(f"{target.name}.failed")
     if failed.exists() and time.time() - failed.stat().st_mtime < TRY_AGAIN_S:
         raise LabError(f"{failed.read_text()}\n(recorded by a recent build; remove {failed} to try again now)")

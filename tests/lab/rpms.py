@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Builds the stand-in packages of packages.py for rpm, in a repository with signed metadata that is laid out like NVIDIA's.
+"""Builds the stand-in packages of packages.py for rpm, in a repository with signed metadata and NVIDIA's layout.
 
-Beside it lies a repository for each release and family of the fleet, with packages that the node's distribution would have.
+Beside it is a repository for each release and family of the fleet, with packages of the node's distribution.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ KEY = "etc/lab-key.asc"
 # rpmbuild must not process the files (strip, compress), because they are stand-ins.
 PLAIN = ("--define", "debug_package %{nil}", "--define", "__os_install_post %{nil}", "--define", "_binary_payload w1.gzdio")
 OPERATORS = {"<<": "<"}
-# Packages that dpkg installed count as installed for rpm too. The version of system-release becomes $releasever.
+# rpm also lists packages that dpkg installed. dnf takes $releasever from the version of system-release.
 SYSTEM = ("Provides: /bin/sh", "Provides: python3", "Provides: system-release = {provides}")
-# Plugins of dnf by the package that RHEL has for them: what the package provides, and its files in Debian's package of all plugins.
+# Plugins of dnf, by RHEL's package name: the names that the package provides, and its files in Debian's package of all plugins.
 PLUGINS = {
     "python3-dnf-plugins-core": (
         ("Provides: dnf-command(download)",),
@@ -77,7 +77,7 @@ def architecture() -> str:
 
 
 def key() -> str:
-    """Return a digest that changes with everything in these packages."""
+    """Return a digest of everything in these packages."""
     return digest(packages.key(), content(Path(__file__)))
 
 
@@ -141,7 +141,7 @@ def _plugins(archive: Path, work: Path) -> list[Package]:
 
 
 def _nvidia(work: Path) -> list[list[Package]]:
-    """Return the packages in groups, because one spec file cannot have two packages of the same name."""
+    """Return groups of packages. One spec file cannot have two packages with the same name."""
     document = packages.table()
     groups = [[(name, version, package) for name, package in document["packages"].items()] for version in document["versions"]]
     groups.append([(name, package["version"], package) for name, package in document["retired"].items()])
@@ -160,7 +160,7 @@ def _package(name: str, version: str, package: dict, tree: Path) -> Package:
 
 
 def _to_rpm_script(action: str, text: str) -> str:
-    """Make an rpm script from a dpkg script. dpkg calls it with a word, rpm with a number."""
+    """Make an rpm script from a dpkg script. dpkg calls a script with a word, rpm calls it with a number."""
     return f"{KILLED}set -- {action}\n" + text.replace("%", "%%")
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes that Ansible reaches over SSH, as it reaches most machines: OpenSSH's server, users with sudo, known host keys."""
+"""Nodes that Ansible reaches over SSH, like most machines: OpenSSH's server, users with sudo, known host keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PACKAGES = ["openssh-server", "sudo"]
 USER = "ops"  # may use sudo without a password
 PROMPTED, PASSWORD = "admin", "sudo-of-the-lab"  # must type this password for sudo
 KEYS = "/etc/ssh/lab_authorized_keys"
-# Nodes accept keys only, and have one host key, which the lab makes.
+# Nodes accept only keys. They share one host key, which the lab makes.
 SERVER = f"HostKey /etc/ssh/ssh_host_ed25519_key\nAuthorizedKeysFile {KEYS}\nPasswordAuthentication no\n"
 SUDOERS = f"{USER} ALL=(ALL) NOPASSWD: ALL\n{PROMPTED} ALL=(ALL) ALL\n"
 # The options that docs/operate/ssh.md recommends.
@@ -50,7 +50,7 @@ def image_files() -> Files:
 
 
 def image_commands(folder: str) -> list[str]:
-    """Return the commands that install the packages of a folder. Host keys from the packages are removed: all nodes would share them."""
+    """Return the commands that install the packages of a folder. Remove the host keys that the packages make."""
     return [
         f"dpkg --unpack --force-confold {folder}/*.deb >/dev/null",
         "dpkg --configure --force-confold --pending >/dev/null",
@@ -66,7 +66,7 @@ _key_lock = threading.Lock()  # nodes are created in parallel
 
 
 def _pair(lab: Lab, name: str) -> Path:
-    """Make a pair of keys, unless it exists, and return the path of the private one. The public key lies beside it."""
+    """Make a pair of keys, unless it exists, and return the path of the private key. The public key is beside the private key."""
     need(NEEDED)
     path = lab.root / "ssh" / name
     with _key_lock:
@@ -91,7 +91,7 @@ def node_files(lab: Lab, container: str) -> Files:
 
 
 def _sockets(lab: Lab, fleet: str) -> Path:
-    """Return the folder for sockets of persistent connections. It is short, because a socket's path may have at most 107 characters."""
+    """Return the folder for sockets of persistent connections. Its path is short, because a socket's path may have at most 107 characters."""
     return lab.run / f"cp-{fleet}"
 
 
@@ -100,7 +100,7 @@ def write(lab: Lab, fleet: str, hosts: dict[str, tuple[str, str]]) -> None:
     folder = output(fleet)
     lines = [f"{address} {_public(_pair(lab, container))}" for container, address in hosts.values()]
     (folder / "known_hosts").write_text("".join(lines))
-    # In a file, because the ssh process for a jump host gets none of the options on the command line.
+    # The options are in a file, because the ssh process for a jump host gets none of the options on the command line.
     config = {
         "IdentityFile": _pair(lab, "user"),
         "IdentitiesOnly": "yes",
@@ -127,7 +127,7 @@ def variables(lab: Lab, fleet: str) -> dict[str, Any]:
 
 
 def release(lab: Lab, fleet: str) -> None:
-    """Close persistent connections. A later fleet with the same addresses would otherwise use them."""
+    """Close persistent connections. Otherwise a later fleet with the same addresses would use these connections."""
     for socket in _sockets(lab, fleet).glob("*"):
         subprocess.run(["ssh", "-o", f"ControlPath={socket}", "-O", "exit", "lab"], capture_output=True, check=False)
     shutil.rmtree(_sockets(lab, fleet), ignore_errors=True)

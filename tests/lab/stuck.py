@@ -4,7 +4,7 @@
 
 """Runs on a node: mounts a file system where every access waits in the kernel until this process ends. No signal ends the wait.
 
-So does a driver that hangs. The stand-in for NVML can wait for ever too, but a process that waits in a program can be killed.
+A process that calls a hung driver waits like this. The stand-in for NVML can also wait forever, but then a signal can kill the process.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Makes node images with more or fewer packages than the plain ones, when a fleet first needs them."""
+"""Makes node images with more or fewer packages than the plain images, when a fleet first needs such an image."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .packages import debs, key
 
 
 def tag(node: Node) -> str:
-    """Return the name of the image, which equal nodes share."""
+    """Return the name of the node's image. Equal nodes share one image."""
     family = [node.family, families.key(node.image, node.family), rpms.key()] if node.family else []
     family += [f"ssh{ssh.key(node.image)}"] if node.ssh else []
     packages = ([f"toolkit{node.toolkit}"] if node.toolkit else []) + list(node.retired)
@@ -60,7 +60,7 @@ def _of_family(lab: Lab, node: Node) -> tuple[Files, list[str]]:
 
 
 def _hint_if_moving(node: Node) -> str:
-    """Return what may help with a moving suite: the node's additional packages may be too new for its older file system."""
+    """Return a hint for a moving suite: the node's additional packages may be too new for its older file system."""
     if rootfs.replacement(node.image) is None:
         return ""
     return f"\n{node.image} moves. Its cached file system may be too old for today's packages: remove {rootfs.cached(node.image)} to build it anew"

@@ -15,7 +15,7 @@ STATUS = "./var/lib/dpkg/status"
 
 
 def of_release(release: str) -> dict[str, str]:
-    """Build the image, and return its upstream versions by package."""
+    """Build the image, and return the upstream version of each package."""
     archive = rootfs.cached(release) / "rootfs.tar"
     status = subprocess.run(["tar", "-xOf", str(archive), "--occurrence=1", STATUS], capture_output=True, text=True, check=True).stdout
     entries = [dict(re.findall(r"^(Package|Version): (.*)$", entry, re.MULTILINE)) for entry in status.split("\n\n")]
@@ -23,7 +23,7 @@ def of_release(release: str) -> dict[str, str]:
 
 
 def of_family(release: str, family: str) -> dict[str, str]:
-    """Return the same for the additional packages of a node of another family."""
+    """Return the upstream version of each package that a node of another family adds."""
     names = [path.name.split("_") for path in families.debs(release, family)]
     return {package: upstream(version.replace("%3a", ":")) for package, version, _architecture in names}
 

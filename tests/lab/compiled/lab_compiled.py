@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs on the nodes of a test fleet: keeps what Python compiles from an archive, for all nodes and all calls.
+"""Runs on the nodes of a test fleet: caches the code that Python compiles from an archive, for all nodes and all calls.
 
-Each task of Ansible sends an archive of source code, of which Python compiles some fifty files, always the same: a third of what the task
-takes of a node's CPU. What is kept goes by the file's place in the archive and a hash of its source, as in Python's own hash-based pyc (PEP 552).
+Each task of Ansible sends an archive of source code. Python compiles about fifty files of it, always the same ones, and this takes a third of the
+task's CPU time on a node. The key of a cached file is its path in the archive and a hash of its source, as in Python's own hash-based pyc (PEP 552).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _save(path: str, content: bytes) -> None:
             stream.write(content)
         os.replace(stream.name, path)
     except OSError:
-        pass  # this user may not write there; root fills the cache
+        pass  # this user may not write to the cache; root fills it
 
 
 if os.path.isdir(CACHE):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A stand-in for the NVIDIA Container Toolkit. It follows the real one's rules about the devices that a container gets.
+"""A stand-in for the NVIDIA Container Toolkit. It gives containers devices by the same rules as the real toolkit.
 
-Read from the sources of versions 1.17.8 to 1.20.0. What it gives to containers are the lab's device nodes.
+The rules are from the sources of versions 1.17.8 to 1.20.0. The devices are the lab's device nodes.
 """

@@ -117,7 +117,7 @@ def _keys(tree: dict[str, Any], prefix: str = "") -> set[str]:
 
 
 def render(tree: dict[str, Any], version: str, explicit: set[str] | None = None) -> str:
-    """Return the file's text. ``explicit`` are the keys that count as set by the user, by default all keys of the tree."""
+    """Return the file's text. ``explicit`` lists the keys that the user has set, by default all keys of the tree."""
     explicit = _keys(tree) if explicit is None else explicit
     tree = json.loads(json.dumps(tree))
     commented = {dotted for dotted in COMMENTED if _is_commented(tree, dotted, explicit, version)}

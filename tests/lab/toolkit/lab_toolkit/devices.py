@@ -27,8 +27,8 @@ class Gpu:
     index: int
     uuid: str
     minor: int
-    mig: tuple[str, ...] = field(default=())  # UUIDs of its MIG devices, or only those that the container gets
-    error: str = ""  # why it cannot be used, in the words of NVML
+    mig: tuple[str, ...] = field(default=())  # UUIDs of its MIG devices: all of them, or only those of the container
+    error: str = ""  # NVML's error text, if the GPU cannot be used
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def requested(
 
 def _by_mounts(mounts: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return identifiers from paths in NVIDIA's directory where /dev/null is mounted (requestsFromMounts in NVIDIA's
-    cuda_image.go). The rest is named as a device is; `cdi/` and `imex/` are names of other kinds."""
+    cuda_image.go). The rest of the path is a device name; `cdi/` and `imex/` are names of other kinds."""
     found = []
     for mount in mounts:
         destination = _cleaned(mount["destination"])
@@ -87,7 +87,7 @@ def _by_mounts(mounts: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _cleaned(path: str) -> str:
-    """Return the path as Go's filepath.Clean does."""
+    """Return the path, cleaned like Go's filepath.Clean."""
     found = posixpath.normpath(path)
     return found[1:] if found.startswith("//") else found
 

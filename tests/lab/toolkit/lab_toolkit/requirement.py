@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks what an image requires of the driver, as nvidia-container-cli does in legacy mode. Pure.
+"""Checks an image's requirements of the driver, like nvidia-container-cli in legacy mode. Pure.
 
 It checks only cuda and driver. Other requirements count as met.
 """
@@ -26,7 +26,7 @@ def required(env: dict[str, str]) -> list[str]:
 
 
 def refuse(env: dict[str, str], has: dict[str, str]) -> None:
-    """Raise if no alternative is met. ``has`` are the versions of cuda and driver. A blank means OR, a comma AND."""
+    """Raise if the driver meets no alternative. ``has`` contains the versions of cuda and driver. A blank means OR, a comma means AND."""
     for text in required(env):
         if not any(all(_met(atom, has) for atom in one.split(",") if atom) for one in text.split()):
             raise Refused(

@@ -57,7 +57,7 @@ def is_privileged(spec: dict[str, Any]) -> bool:
 def inject(
     spec: dict[str, Any], gpus: list[Gpu], settings: Settings, conf: Path, uvm: Sequence[tuple[str, int, int]] = ()
 ) -> dict[str, Any]:
-    """Add these GPUs to the container's description. Even without GPUs it gets the control devices, with those in ``uvm``."""
+    """Add these GPUs to the container's description. Also add the control devices and those in ``uvm``, even without GPUs."""
     nodes = [("/dev/nvidiactl", NVIDIA_MAJOR, CONTROL_MINOR), *uvm, *((f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor) for gpu in gpus)]
     linux, paths = spec["linux"], [path for path, _major, _minor in nodes]
     devices = [device for device in linux.get("devices") or [] if device["path"] not in paths]
@@ -127,12 +127,12 @@ def fail(argv: list[str], message: str) -> int:
 
 
 def remember(runtime: str) -> None:
-    """Record for the calling shell script that this config.toml could be loaded, and its low-level runtime."""
+    """Record for the calling shell script that this config.toml could be loaded. Also record the file's low-level runtime."""
     if not config.PATH.exists():
         return
     LOADED.parent.mkdir(parents=True, exist_ok=True)
     for path, data in (LOADED.with_name(f"{LOADED.name}.runtime"), runtime.encode()), (LOADED, config.PATH.read_bytes()):
-        if path.exists() and path.read_bytes() == data:  # true for most containers
+        if path.exists() and path.read_bytes() == data:  # most containers change nothing
             continue
         new = path.with_name(f"{path.name}.{os.getpid()}")
         new.write_bytes(data)

@@ -15,7 +15,7 @@ from pathlib import Path
 from .versions import does
 
 MODULES = ("nvidia", "nvidia-uvm", "nvidia-modeset")
-# By device: the name in /proc/devices that has its major number, and its minor number.
+# For each device: the name in /proc/devices for its major number, and its minor number.
 CONTROL = {"nvidiactl": ("nvidia", 255), "nvidia-modeset": ("nvidia", 254), "nvidia-uvm": ("nvidia-uvm", 0), "nvidia-uvm-tools": ("nvidia-uvm", 1)}
 UVM = ("nvidia-uvm", "nvidia-uvm-tools")
 
@@ -49,7 +49,7 @@ def make(name: str, keep: bool = True, home: str = "/dev", devices: str = "/proc
     if not found:
         raise Failed(problem + "failed to determine major: invalid device node")
     if os.path.exists(path):
-        if keep:  # even if its number differs
+        if keep:  # even if the device's number differs
             return
         raise Failed(problem + "file exists")
     os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(int(found[1]), minor))

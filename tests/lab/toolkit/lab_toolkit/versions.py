@@ -8,13 +8,13 @@ from __future__ import annotations
 
 INSTALLED = "/usr/lib/gpu-lab/toolkit/version"
 
-# What the toolkit does, and the first and the last version that does it (None: up to now).
+# A behaviour of the toolkit, and the first and the last version with this behaviour (None: up to now).
 BEHAVIOUR: dict[str, tuple[str | None, str | None]] = {
-    # mode = "auto" means jit-cdi; before, it meant legacy.
+    # mode = "auto" means jit-cdi. In earlier versions it meant legacy.
     "auto-is-jit-cdi": ("1.18.0", None),
     # Only the hook of legacy mode uses swarm-resource. In other modes NVIDIA_VISIBLE_DEVICES decides for every task (NCT#1599).
     "only-legacy-reads-swarm-resource": (None, "1.18.2"),
-    # It refuses a file whose ldconfig is in the container.
+    # The toolkit refuses a config.toml whose ldconfig is in the container.
     "refuses-ldconfig-of-the-container": ("1.17.3", None),
     # A rewrite of config.toml comments out a value that equals the default, even if the user has set it.
     "comments-out-set-defaults": (None, "1.19.1"),

@@ -4,8 +4,8 @@
 
 """A stand-in for the plugin of nvidia-docker 1.0.1. It speaks Docker's volume plugin protocol on DIRECTORY/nvidia-docker.sock.
 
-Its volumes are called nvidia_driver_VERSION and hold copies of the driver's files. As the real one does, it makes only the
-one of the driver that is there, and keeps, lists and removes those of drivers that were there before.
+Its volumes are called nvidia_driver_VERSION and hold copies of the driver's files. Like the real plugin, it creates only the volume of the current
+driver. It keeps, lists and removes volumes of former drivers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FILES = {"bin": ["/usr/bin/nvidia-smi"], "lib64": ["/usr/lib/libnvidia-ml.so.1"]
 
 
 class Refused(Exception):
-    """Answers Docker's requests."""
+    """The plugin refuses Docker's request."""
 
 
 def driver() -> str:
