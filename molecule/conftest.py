@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""For the tests of every scenario: makes molecule/shared importable, and selects the lab's Docker daemon."""
+"""Prepares the tests of every scenario: makes molecule/shared importable, and selects the lab's Docker daemon."""
 
 from __future__ import annotations
 

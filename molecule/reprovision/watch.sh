@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs on a manager until the directory $1 has a file "stop": every node event, and what runs of the service, by time.
+# Runs on a manager until the directory $1 has a file "stop". Records every node event, and the service's running tasks with the time.
 set -eu
 cd "$1"
 docker events --filter type=node --format '{{json .}}' >node-events &

@@ -68,7 +68,7 @@ def test_promtool_accepts_hostile_names() -> None:
 
 
 def test_promtool_finds_errors() -> None:
-    """Otherwise the tests above could not fail."""
+    """If promtool found no errors, the tests above could not fail."""
     assert promtool("check", "metrics", text='a{b="c"} 1\na{b="c"} 2\n').returncode != 0
     counter = "# HELP gpu_swarm_seen_total x\n# TYPE gpu_swarm_seen_total gauge\ngpu_swarm_seen_total 1\n"
     assert promtool("check", "metrics", text=counter).returncode != 0

@@ -59,7 +59,7 @@ def measure(given: argparse.Namespace) -> list[dict[str, Any]]:
 
 def main(argv: list[str] | None = None) -> int:
     given = options(argv)
-    signal.signal(signal.SIGTERM, lambda *_signal: sys.exit(1))  # so that the fleets are taken down
+    signal.signal(signal.SIGTERM, lambda *_signal: sys.exit(1))  # so that the benchmark takes its fleets down
     before = table.load()
     try:
         rows = measure(given)

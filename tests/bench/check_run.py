@@ -4,8 +4,8 @@
 
 """Measures ``make check`` after a change of one file, the most common step of a contributor.
 
-It uses a clone of the last commit, this checkout's environment, and filled caches of mypy and other tools. ``make`` itself does not run,
-because it would check whether the environment is up to date.
+The measurement uses a clone of the last commit, this checkout's environment, and filled caches of mypy and other tools. It does not call ``make``,
+because ``make`` would check whether the environment is up to date.
 """
 
 from __future__ import annotations

@@ -30,11 +30,11 @@ class Fleet:
     name: str
     inventory: Path
     environment: dict[str, str]
-    # Like most inventories, so that a ping includes its cost.
+    # Most inventories set this, so a ping includes its cost.
     user: tuple[str, ...] = ("--extra-vars", "ansible_user=root")
 
     def over_ssh(self) -> Fleet:
-        """Return the fleet for a user with sudo, if it was booted with SSH."""
+        """Return the fleet for a user with sudo. The fleet must have been booted with SSH."""
         return replace(self, name=f"{self.name}-ssh", inventory=self.inventory.with_name(inventory.SSH), user=())
 
     def container(self, node: str) -> str:
@@ -47,7 +47,7 @@ def settings_apart() -> dict[str, str]:
 
 
 class Yard:
-    """A lab that exists while the context is open."""
+    """A lab that runs while the context is open."""
 
     def __init__(self) -> None:
         root = Lab.from_environment().root

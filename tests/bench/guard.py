@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Measures what the guard adds to the start of a container: with it and with NVIDIA's runtime alone, in turn and in parallel. Also its memory.
+"""Measures the time that the guard adds to the start of a container, one by one and in parallel, and the guard's memory.
 
-The containers are started by hand with the labels of tasks that have slots. So the guard does all of its work: it reads dockerd's and the
-agent's records and the map of slots, takes the lock, records the hold, and writes the variables.
+The containers are started by hand with the labels of tasks that have slots. So the guard does all of its work. It reads dockerd's and the agent's
+records and the map of slots, takes the lock, records the hold, and writes the variables.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ SLOTS_OF_A_CARD = 5  # the node has four cards
 SETTINGS = {"gpu_swarm_isolation": "exclusive", "gpu_node_advertise": [{"as": "slots", "slots": SLOTS_OF_A_CARD}]}
 HOME, HOLDS = "/usr/local/libexec/gpu-swarm", "/run/gpu-swarm-guard/holds"
 TASKS, FAILED = "/run/bench-tasks", "/run/bench-failed"  # each line has a task and its card
-# The same container for both. In both cases NVIDIA's runtime gives it that card.
+# Both runtimes start the same container. In both cases NVIDIA's runtime gives this card to the container.
 _RUN = "docker run --rm --runtime $1 --env NVIDIA_VISIBLE_DEVICES=$card --label com.docker.swarm.task.id=$task lab/task"
 _TIMED = "a=$(date +%s%N); {}; [ ! -e " + FAILED + " ] || exit 1; echo $(($(date +%s%N) - a))"
 _ONE = f"{_RUN} true </dev/null >/dev/null || touch {FAILED}"
 ONE = f"read task card <{TASKS}; " + _TIMED.format(_ONE)
 MANY = _TIMED.format(f"(while read task card; do ({_ONE}) & done <{TASKS}; wait)")
 PROBE = f"read task card <{TASKS}; {_RUN} sh -c 'echo $GPU_SWARM_SLOTS'"
-GOES_ON = 10  # the guard ends like this if a container may start (_guard/call.py)
+GOES_ON = 10  # the guard calls this if a container may start (_guard/call.py)
 # Runs the guard's program for an existing container, and prints the peak memory of its process.
 PEAK = """
 import sys
@@ -66,9 +66,9 @@ def measure(yard: Yard) -> list[Row]:
 
 
 def _reserve(fleet: Fleet) -> None:
-    """Start a task for each parallel start, with its own slot. Record the tasks with their cards."""
+    """Start a task with its own slot for each parallel start. Record the tasks with their cards."""
     service = ("--generic-resource", "NVIDIA-SLOT=1", "--replicas", str(SIDE_BY_SIDE), "--name", "bench", "lab/task", "sleep", "99999")
-    _run(fleet, "docker", "service", "create", "--quiet", "--no-resolve-image", *service)  # returns when all of them run
+    _run(fleet, "docker", "service", "create", "--quiet", "--no-resolve-image", *service)  # returns when all tasks run
     there = _run(fleet, "docker", "service", "ps", "--quiet", "--no-trunc", "--filter", "desired-state=running", "bench").split()
     found = json.loads(_run(fleet, "docker", "inspect", "--type", "task", *there))
     slots = [(one["ID"], one["GenericResources"][0]["NamedResourceSpec"]["Value"].partition(".")[0]) for one in found]
@@ -79,7 +79,7 @@ def _reserve(fleet: Fleet) -> None:
 
 
 def _peak_mib(fleet: Fleet) -> float:
-    """Return the guard's peak memory, when called for one of the service's containers with a copy of its description."""
+    """Return the guard's peak memory. Call the guard for one of the service's containers, with a copy of its description."""
     container = _run(fleet, "docker", "ps", "--quiet", "--no-trunc", "--filter", "label=com.docker.swarm.service.name=bench").split()[0]
     described = f"/run/containerd/io.containerd.runtime.v2.task/moby/{container}/config.json"
     _run(fleet, "sh", "-c", f"mkdir -p /run/bench-bundle && cp {described} /run/bench-bundle/")
@@ -107,7 +107,7 @@ def _medians(fleet: Fleet, script: str, rounds: int) -> dict[str, float]:
     for number in range(rounds + 1):
         for runtime, times in found.items():
             seconds = int(_run(fleet, "sh", "-c", script, "-", runtime)) / 1e9
-            if number:  # the first of each is a warm-up
+            if number:  # the first start with each runtime is a warm-up
                 times.append(seconds)
     return {runtime: statistics.median(times) for runtime, times in found.items()}
 

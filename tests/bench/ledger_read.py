@@ -4,8 +4,8 @@
 
 """Measures reading a big swarm's ledger, compared with json.loads of the same answers.
 
-``python -m tests.bench.ledger_read`` prints only this. Times are taken in one interpreter, alternately. Memory is that of one process each.
-This collection reads tasks in pieces as they come from the socket; json.loads has them all at once.
+``python -m tests.bench.ledger_read`` prints only this. Times are taken in one interpreter, alternately. Memory is measured in a separate process for
+each reader. This collection reads tasks in pieces as they arrive at the socket; json.loads needs the whole answer.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _check(found: Any) -> None:
 
 
 def measure() -> list[Row]:
-    """Return seconds, then MiB."""
+    """Return the row of seconds, then the row of MiB."""
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         swarm.write(folder, NODES, TASKS)

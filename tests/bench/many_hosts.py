@@ -4,8 +4,8 @@
 
 """Measures what one more host costs in memory, time and CPU. All 500 hosts are this machine, with eight simulated GPUs.
 
-``provision --check`` assesses each host and plans for all. A play of one ping is Ansible's share. The memory is the peak of
-ansible-playbook, whose workers share its pages. Time and CPU include the modules, because they run here as well.
+``provision --check`` assesses each host and plans for all hosts. A play with one ping shows Ansible's share. The memory is the peak of
+ansible-playbook. Its workers share its pages. Time and CPU include the modules, because they run here as well.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _cost(name: str, hosts: int, made: Path) -> Cost:
     began = time.monotonic()
     used = used_by(command, environment, log)
     seconds = time.monotonic() - began
-    # It does not matter here whether Docker runs on this machine and what the result is: each host must be queried.
+    # Docker does not have to run on this machine, and the result of the run does not matter. Each host must be queried.
     queried = re.findall(r"^local\d+\s+: ok=[1-9]\d*\s+changed=\d+\s+unreachable=0 ", log.read_text(), re.MULTILINE)
     if len(queried) != hosts:
         raise BenchError(f"{name} queried {len(queried)} of {hosts} hosts ({log}):\n{tail(log)}")

@@ -4,7 +4,7 @@
 
 """Measures the peak memory and the CPU of a separate process, from the kernel.
 
-It is started by a small process, because getrusage includes the parent's memory at the fork.
+A small process starts the measured one, because getrusage includes the parent's memory at the fork.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@
 """Measures reading eight GPUs with _gpu/nvml.py, compared with a bare loop over pynvml that reads the same fields.
 
 ``python -m tests.bench.nvml_read`` prints only this, with eight GPUs of the lab's stand-in. With ``--driver`` it reads this machine's GPUs,
-and compares with nvidia-smi. Times are taken in one interpreter, alternately. Memory is that of one process each, as the module runs on a
-node.
+and compares with nvidia-smi. Times are taken in one interpreter, alternately. Memory is measured in a separate process for each reader, as the module
+runs on a node.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def _seconds(work):
 
 def _time(library):
     nvml, own = __import__("pynvml"), collection.module("module_utils._gpu.nvml")
-    held = own.opened(library)  # loads the library for both, and prevents a driver from starting its cards each time
+    held = own.opened(library)  # loads the library for both readers, so that the driver does not start its cards each time
     assert len(bare_loop(nvml)) > 18 * held.nvmlDeviceGetCount()
     gc.disable()
     rounds = [(_seconds(lambda: own.read_all(library)), _seconds(lambda: bare_loop(nvml))) for dummy_round in range(ROUNDS)]
@@ -108,7 +108,7 @@ def measure_driver():
     count = len(nvml.read_within(60)["gpus"])
     rounds = [(_seconds(lambda: nvml.read_within(60)), _seconds(_nvidia_smi)) for dummy_round in range(SMI_ROUNDS)]
     child, smi = [statistics.median(column) for column in zip(*rounds, strict=True)]
-    own, bare = _time(None)  # last: NVML refuses the children of a process that has it open
+    own, bare = _time(None)  # last, because NVML refuses the children of a process that has opened NVML
     return [
         row(f"read {count} GPUs / bare pynvml loop (s)", own, bare, GOAL),
         row(f"read {count} GPUs in a child, with NVML's start / nvidia-smi -q -x (s)", child, smi, None),
@@ -135,7 +135,7 @@ def measure():
 
 
 def _as_module(library, body):
-    """Pass arguments to ``body`` like the module's wrapper on a node."""
+    """Pass arguments to ``body``, like Ansible's wrapper of a module on a node."""
     from ansible.module_utils import basic
 
     basic._ANSIBLE_ARGS = json.dumps({"ANSIBLE_MODULE_ARGS": {"nvml_path": library}}).encode()

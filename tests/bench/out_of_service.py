@@ -4,8 +4,7 @@
 
 """Measures how long a busy node is out of service: from the end of its last task until swarm may place tasks there again.
 
-The end of a container is read from the log of the node's containerd, and the return from the swarm's node events. The restart of dockerd is
-read from systemd's journal.
+The log of the node's containerd has the end of the container. The swarm's node events have the return. systemd's journal has the restart of dockerd.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def _run(fleet: Fleet, node: str, *words: str) -> str:
 
 
 def _spread(fleet: Fleet) -> None:
-    """Make swarm place the tasks on all nodes again, and wait for it."""
+    """Make swarm place the tasks on all nodes again, and wait until they run."""
     _docker(fleet, MANAGER, "service", "update", "--quiet", "--force", "--update-parallelism", "0", "web")
     end = time.monotonic() + LIMIT_S
     while f"{2 * NODES}/{2 * NODES}" not in _docker(fleet, MANAGER, "service", "ls"):

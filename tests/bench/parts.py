@@ -19,22 +19,22 @@ from .fleets import Fleet, Yard
 from .runs import Run, play, play_first, play_unchanged, recipe
 from .table import Row, row
 
-STATUS_GOAL = 2.0  # whatever the fleet's size
+STATUS_GOAL = 2.0  # for fleets of any size
 NO_CHANGE_GOALS = {3: 2.2, 12: 1.8, 48: 1.6}
-FEW, MANY = 12, 48  # four times the nodes may take little more than four times as long
+FEW, MANY = 12, 48  # four times as many nodes may take little more than four times as long
 GROWTH_GOAL = 4.2
 FIRST_RUN_NODES = 3
 FIRST_RUN_GOAL = 0.7
-# Switches off the services that work between two runs, because the handwritten playbook has none.
+# Switches off the services that work between two runs, because the handwritten playbook has no such services.
 NO_SERVICES = ("--extra-vars", '{"gpu_node_health": false, "swarm_member_react": false, "gpu_swarm_isolation": "off"}')
 ONE = "ping of one host"
 HANDWRITTEN = ("handwritten", "handwritten without facts")
-# The runtime that provision registers by default. With another one, each of the two playbooks would undo what the other did.
+# The runtime that provision registers by default. With another runtime, each of the two playbooks would undo the other's change.
 SAME_RUNTIME = ("--extra-vars", "runtime=/usr/local/libexec/gpu-swarm/nvidia-guard")
 OVER_SSH = " over SSH"
 SSH_GOALS = {3: 2.5, 12: 2.0, 48: 1.8}
 CPU_GOALS = {48: 1.5}
-HANDWRITTEN_LIMIT = 12  # nodes: on more, it takes minutes and shows nothing new
+HANDWRITTEN_LIMIT = 12  # nodes; with more nodes, the playbook takes minutes and shows nothing new
 
 
 def progress(text: str) -> None:
@@ -42,7 +42,7 @@ def progress(text: str) -> None:
 
 
 def no_change(yard: Yard, rounds: int, sizes: list[int]) -> list[Row]:
-    """Measure a run that changes nothing, in pings of the same fleet, and how its time grows with the number of nodes."""
+    """Measure how long a run without changes takes, as a multiple of a ping, and how this time grows with the number of nodes."""
     rows = []
     for nodes in sizes:
         with yard.fleet(nodes, ssh=True) as fleet:
@@ -80,22 +80,22 @@ def _unchanged_runs(nodes: int) -> dict[str, tuple[str, ...]]:
     if nodes > HANDWRITTEN_LIMIT:
         runs = {name: run for name, run in runs.items() if name not in HANDWRITTEN}
     if nodes == MANY:
-        # On the same fleet, so that the daemons of all its nodes use these cores during both runs.
+        # Both runs use the same fleet, so the daemons of the same number of nodes use these cores.
         runs |= {_of_few(name): (name, "--limit", f"all[0:{FEW - 1}]") for name in ("ping", "provision")}
     return runs
 
 
 def _no_change_medians(fleet: Fleet, rounds: int, runs: dict[str, tuple[str, ...]]) -> tuple[dict[str, float], dict[str, float]]:
     """Return the median seconds of each run, and the median CPU seconds of the controller."""
-    for name in ("provision", *HANDWRITTEN):  # each once, because they write the same settings in different forms
+    for name in ("provision", *HANDWRITTEN):  # run each playbook once before, because they write the same settings in different forms
         if name in runs:
             progress(f"{fleet.name}: set up with {name}, {play(fleet, *runs[name]).seconds:.1f} s")
-    play(fleet.over_ssh(), "ping")  # opens the connections, which only the first task of a run has to wait for
+    play(fleet.over_ssh(), "ping")  # opens the connections, because only the first task of a run waits for them
     taken: dict[str, list[Run]] = {name: [] for name in runs}
     for number in range(rounds):
         for name, run in runs.items():
             if name in HANDWRITTEN and number % 2:
-                continue  # it is slow and has no goal, so half as many rounds are enough
+                continue  # this playbook is slow and has no goal, so half as many rounds are enough
             taken[name].append(play_unchanged(fleet.over_ssh() if name.endswith(OVER_SSH) else fleet, *run))
         progress(f"{fleet.name}, round {number + 1}: " + ", ".join(f"{name} {some[-1].seconds:.2f} s" for name, some in taken.items()))
     return (
@@ -105,9 +105,10 @@ def _no_change_medians(fleet: Fleet, rounds: int, runs: dict[str, tuple[str, ...
 
 
 def first_run(yard: Yard, rounds: int) -> list[Row]:
-    """Measure the first run on nodes that are booted for one run each. The playbooks alternate in going first.
+    """Measure the first run. Each run gets freshly booted nodes. The playbooks take turns.
 
-    The run that is compared with the handwritten playbook does the same work. The services between two runs have a row of their own.
+    The run that is compared with the handwritten playbook does the same work. A separate row shows the run with the services that work between two
+    runs.
     """
     turns: list[tuple[str, int, Callable[[Fleet], float]]] = [
         ("provision", FIRST_RUN_NODES, lambda fleet: play_first(fleet, "provision")),

@@ -4,9 +4,9 @@
 
 """Measures a rolling change of many nodes: ``provision`` changes all of them, with a restart of each dockerd, against a simulated manager.
 
-The playbook, its plan, its work on the manager and the modules on nodes are real (see simulated/). Only the controller is measured, so the
-time of the hosts on this machine is subtracted. Each step of a larger run is compared, per node, with the smallest run. A ratio of 1 means
-that the step grows linearly.
+The playbook, its plan, its work on the manager and the modules on nodes are real (see simulated/). The benchmark measures only the controller, so it
+subtracts the time of the hosts on this machine. It compares the cost per node of each step with the smallest run. A ratio of 1 means that the step
+grows linearly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .table import Row, row, table
 SIZES = (50, 100, 200)
 FORKS = 25  # docs/operate/large-fleets.md recommends this for two cores
 CALLBACK = Path(__file__).resolve().parent / "simulated" / "callback"
-# Steps by the names of plays. Those of the window are in batches.
+# Steps, by the names of their plays. The plays of the window run in batches.
 ASSESS, PLAN, WINDOW, END = "Assess", "Plan", "Change members, canaries first, managers last", "Label, compare, and report"
 IDLE, BUSY, MANAGER = "idle nodes", "nodes with work", "the manager"
 # Values that grow with the fleet, by their names in the table.
@@ -54,14 +54,14 @@ class Roll:
     busy: int  # CPU seconds of the nodes
     steps: dict[str, Step]
     seconds: float
-    cpu: float  # without those of the hosts
+    cpu: float  # CPU seconds without those of the hosts
     peak_mib: float
     calls: Mapping[str, int]  # requests to the manager
-    most_out: Mapping[bool, int]  # nodes at a time: busy ones, and idle ones
+    most_out: Mapping[bool, int]  # how many nodes are changed at a time: busy nodes, and idle nodes
     allowed: Mapping[bool, int]
 
     def cpu_of_one(self, step: str) -> float:
-        """Return the CPU seconds for each node of the step."""
+        """Return the step's CPU seconds per node."""
         return self.steps[step].cpu / {BUSY: self.busy, IDLE: self.nodes - self.busy - 1}.get(step, self.nodes)
 
     def tasks_of_one(self) -> float:

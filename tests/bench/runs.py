@@ -19,7 +19,7 @@ from tests.lab.lab import CHECKOUT
 from .fleets import LOGS, BenchError, Fleet, tail
 
 REFERENCE = Path(__file__).resolve().parent / "reference"
-# ansible-playbook finds it like this in the installed collection.
+# ansible-playbook finds the playbook by this name in the installed collection.
 PLAYBOOKS = {
     "ping": [str(REFERENCE / "ping.yml")],
     "provision": [str(CHECKOUT / "playbooks" / "provision.yml")],
@@ -89,7 +89,7 @@ def _timed(fleet: Fleet, command: list[str], name: str, stdin=subprocess.DEVNULL
         process = subprocess.Popen(command, cwd=CHECKOUT, env=fleet.environment, stdin=stdin, stdout=out, stderr=out)
         _pid, status, used = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)  # the child has been waited for
+    process.returncode = os.waitstatus_to_exitcode(status)  # os.wait4 has already reaped the child
     if process.returncode:
         raise BenchError(f"{name} on {fleet.name} failed ({log}):\n{tail(log)}")
     return seconds, used.ru_utime + used.ru_stime, log

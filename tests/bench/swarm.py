@@ -4,7 +4,7 @@
 
 """Generates answers of a big swarm's manager to /nodes, /services and /tasks, from recorded real ones.
 
-The recorded objects (tests/unit/data/swarm) stay complete; names, ids, values and states are replaced.
+The recorded objects (tests/unit/data/swarm) keep all their fields. Only names, ids, values and states are replaced.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tests.lab.lab import CHECKOUT
 
 DATA = CHECKOUT / "tests" / "unit" / "data" / "swarm"
 GPUS = 8
-# Of each hundred tasks: with a GPU, of global services, with visible GPUs but no reservation, failed, finished, waiting.
+# How many of a hundred tasks have a GPU, are of global services, see GPUs without a reservation, have failed, have finished, or wait.
 MIX = (("train", 35), ("agent", 10), ("peek", 5), ("failed", 35), ("sweep", 14), ("big", 1))
-REPLICAS = 40  # of a service
+REPLICAS = 40  # tasks of a service
 
 
 def write(folder: Path, nodes: int, tasks: int) -> None:
@@ -57,7 +57,7 @@ def recorded_task(name: str) -> dict[str, Any]:
 
 
 def identity(*parts: object) -> str:
-    """Return an id of the length of swarm's ids."""
+    """Return an id with the length of swarm's ids."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:25]
 
 
@@ -99,7 +99,7 @@ def _tasks(nodes: int, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
     order = [kind for kind, share in MIX for _each in range(share)]
     made: Counter[str] = Counter()
     for number in range(count):
-        # Unsorted, like in a real swarm's answer. Each kind is spread over all nodes.
+        # The tasks are unsorted, as in a real swarm's answer. Tasks of each kind are spread over all nodes.
         kind = order[number * 37 % len(order)]
         round_, node = divmod(made[kind], nodes)
         made[kind] += 1
@@ -118,7 +118,7 @@ def _tasks(nodes: int, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _texts() -> dict[str, tuple[str, str]]:
-    """Return the recorded task of each kind. The failed ones belong to the largest service, as is typical."""
+    """Return the recorded task of each kind. The failed tasks belong to the largest service, as is typical."""
     services = {service["ID"]: service["Spec"]["Name"] for service in recorded("services")}
     of_service = {services[task["ServiceID"]]: task for task in recorded("tasks") if task["ServiceID"] in services}
     texts = {kind: (kind, json.dumps(of_service[kind])) for kind, _share in MIX if kind != "failed"}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Measures what the watcher of a node with eight GPUs uses in steady state: memory of both processes from systemd, and CPU time from the kernel."""
+"""Measures the watcher of a node with eight GPUs in steady state: its processes' memory from systemd, and their CPU time from the kernel."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def measure(yard: Yard) -> list[Row]:
 def _settle(fleet: Fleet) -> None:
     """Wait until two readings agree.
 
-    Until then the watcher reads every few seconds, and later less often. The child sleeps between readings, and the kernel counts that.
+    Until then the watcher reads every few seconds, and later less often. The child sleeps between readings, and the kernel counts these sleeps.
     """
     confirm_s = collection.module("module_utils._health.pace").CONFIRM_S
     end, before, now = time.monotonic() + SETTLES_S, "", _sleeps(fleet)

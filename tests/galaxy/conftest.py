@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Builds the tarball of a release from a copy of the tree, and installs it as on a user's machine."""
+"""Builds the tarball of a release from a copy of the tree, and installs the tarball as on a user's machine."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     mtime = released_at(os.environ)
     built = tarball(source, root, mtime)
     assert built.name == f"{galaxy['namespace']}-{galaxy['name']}-{galaxy['version']}.tar.gz"
-    # Not beside the checkout that ANSIBLE_COLLECTIONS_PATH may name: nothing would be installed there.
+    # If ANSIBLE_COLLECTIONS_PATH names the checkout, ansible-galaxy installs nothing. So set another path.
     target = str(root / "installed")
     done = run(root, "ansible-galaxy", "collection", "install", str(built), "-p", target, "--no-deps", "--offline", ANSIBLE_COLLECTIONS_PATH=target)
     assert done.returncode == 0, done.stderr

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tarball that users install: its content, that it works, and that Galaxy would accept it."""
+"""Tests the tarball that users install: its content is complete, the collection works, and Galaxy would accept the tarball."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_collections_used_are_dependencies(installed):
 
 
 def test_dependencies_take_the_versions_tested_here(installed):
-    """The bounds in galaxy.yml must include the versions of the tests, or the tests prove nothing about them."""
+    """The tests prove something about the bounds in galaxy.yml only if the bounds include the tested versions."""
     import ansible_collections
 
     for name, bound in installed.galaxy["dependencies"].items():
@@ -71,11 +71,11 @@ def test_requires_ansible_takes_the_version_tested_here():
 
 
 def documented(installed, kind: str) -> list[str]:
-    """Return the names that ansible-doc lists. It must be able to show each of them."""
+    """Return the names that ansible-doc lists. Check that ansible-doc can show each of them."""
     listed = installed.run("ansible-doc", "-t", kind, "--list", "--json", installed.fqcn)
     assert listed.returncode == 0, listed.stderr
     found = sorted(json.loads(listed.stdout))
-    # In both forms. It only warns about a plugin that it does not find.
+    # Call ansible-doc in both forms. It only warns if it does not find a plugin.
     for form in ([], ["--json"]):
         shown = installed.run("ansible-doc", "-t", kind, *form, *found)
         assert shown.returncode == 0, shown.stderr
@@ -109,7 +109,7 @@ def test_playbook_is_found_and_parses(installed, playbook):
 
 
 def gpu_info(installed, library: Path, description: Path) -> dict:
-    """Return the answer of the installed module, through the real ansible command."""
+    """Return the result of the installed module, as the real ansible command prints it."""
     installed.run(
         "ansible", "localhost", "-i", "localhost,", "-c", "local", "--tree", str(installed.root / "answer"), "-m", f"{installed.fqcn}.gpu_info",
         "-a", f"nvml_path={library}", "-e", f"ansible_python_interpreter={sys.executable}", GPU_LAB_NVML=str(description),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tarball of a release has the same bytes wherever it is built, and Galaxy's client verifies it."""
+"""The tarball of a release has the same bytes on every machine, and Galaxy's client verifies the tarball."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_two_checkouts_give_the_same_bytes(installed, elsewhere, tmp_path):
     made = tarball.normalised(elsewhere, WHEN)
     assert hashlib.sha256(tarball.normalised(here, WHEN)).hexdigest() == hashlib.sha256(made).hexdigest()
     assert hashlib.sha256(tarball.normalised(made, WHEN)).hexdigest() == hashlib.sha256(made).hexdigest()
-    # The installed one has the same files, at the time of the release.
+    # The installed collection has the same files, with the time of the release.
     assert gzip.decompress(installed.tarball.read_bytes()) == gzip.decompress(tarball.normalised(elsewhere, installed.mtime))
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""For machines with a real NVIDIA GPU and its driver (``make gpu``): tests what the lab's stand-in for NVML cannot prove.
+"""For machines with a real NVIDIA GPU and its driver (``make gpu``): tests facts that the lab's stand-in for NVML cannot prove.
 
 The tests read, and run small CUDA programs. They change no setting of a GPU. Without a GPU they fail.
 """
@@ -29,14 +29,14 @@ def found():
 
 @pytest.fixture(scope="session")
 def smi():
-    """Return the same machine as nvidia-smi shows it."""
+    """Return nvidia-smi's data about this machine."""
     done = subprocess.run(["nvidia-smi", "-q", "-x"], capture_output=True, check=True)
     return ElementTree.fromstring(done.stdout)
 
 
 @pytest.fixture
 def cuda():
-    """Start a program of cuda.py, and return it once it has a context on the first GPU."""
+    """Start a program of cuda.py. Return the process once it has a context on the first GPU."""
     started = []
 
     def start(what):

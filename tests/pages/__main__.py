@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Writes the generated parts of docs/, and prints the name of each changed page.
-Run it after a change of the code, and commit the pages."""
+Run this after a change of the code, and commit the pages."""
 
 from __future__ import annotations
 

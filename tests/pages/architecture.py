@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/pictures/architecture.svg and the table beside it: the rooms of plugins/, and which room imports which."""
+"""docs/pictures/architecture.svg and its table: the rooms of plugins/, and the imports between them."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _places(made: layers.Rows, start: float, left: float, right: float) -> dict[
 
 
 def _ports(made: layers.Rows, places: Mapping[object, tuple[float, float]], end: int) -> dict[tuple[tuple[str, str], int], float]:
-    """Return where each edge leaves (0) or enters (-1) its box: side by side, in the order of their origins."""
+    """Return where each edge leaves (0) or enters (-1) its box: side by side, in the order of the boxes where the edges start."""
     by_box: dict[object, list[tuple[float, tuple[str, str]]]] = {}
     for edge, chain in made.chains.items():
         by_box.setdefault(chain[end], []).append((places[chain[1] if end == 0 else chain[-2]][0], edge))

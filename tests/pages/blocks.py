@@ -12,7 +12,7 @@ BLOCK = re.compile(r"(<!-- python -m tests\.pages: (.+?) -->\n).*?(<!-- end -->\
 
 
 def fill(text: str, generated: Mapping[str, str]) -> str:
-    """Return the page with its parts generated again. A part without a generator is an error."""
+    """Return the page with newly generated parts. A part without a generator is an error."""
     return BLOCK.sub(lambda block: block[1] + generated[block[2]] + block[3], text)
 
 

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The table behind docs/fix/known-issues.md: all known problems of GPUs on Docker Swarm, in the order of the page.
 
-Problems that code checks for are rows of plugins/module_utils/_compat/issues.py, and appear here by name. A test checks that each proof
+If code checks for a problem, the problem is a row of plugins/module_utils/_compat/issues.py. This table contains its
+name. A test checks that each proof
 exists.
 """
 

@@ -13,7 +13,7 @@ Edge = tuple[str, str]
 
 
 def reduced(edges: Iterable[Edge]) -> list[Edge]:
-    """Return the edges without those that a longer path implies."""
+    """Return the edges, except edges that a longer path implies."""
     below: dict[str, set[str]] = {}
     for one, other in edges:
         below.setdefault(one, set()).add(other)
@@ -32,7 +32,7 @@ def reduced(edges: Iterable[Edge]) -> list[Edge]:
 
 
 def depths(names: Sequence[str], edges: Iterable[Edge]) -> dict[str, int]:
-    """Return the length of the longest path down from each name. ``names`` are in an order that all edges follow."""
+    """Return the length of the longest path down from each name. All edges must lead from an earlier to a later name in ``names``."""
     below: dict[str, list[str]] = {name: [] for name in names}
     for one, other in edges:
         below[one].append(other)
@@ -46,8 +46,7 @@ def depths(names: Sequence[str], edges: Iterable[Edge]) -> dict[str, int]:
 class Rows:
     """The rows from top to bottom, with points (``(edge, row)``) where an edge crosses a row.
 
-    ``side`` orders boxes from left to right: a box with a lower number stays further left. ``chains`` are the points of each edge, from its
-    start to its end.
+    ``side`` orders boxes from left to right, by ascending number. ``chains`` has the points of each edge, from its start to its end.
     """
 
     rows: list[list[object]] = field(default_factory=list)
@@ -74,7 +73,7 @@ def arrange(depth: Mapping[str, int], edges: Sequence[Edge], side: Mapping[str, 
 
 
 def _order(row: list[object], fixed: list[object], links: Sequence[tuple[object, object]], side: Mapping[object, int]) -> None:
-    """Order a row so that each place is as near as possible to its neighbours in the fixed row."""
+    """Order a row so that each place is as close as possible to its neighbours in the fixed row."""
     where = {place: (index + 0.5) / len(fixed) for index, place in enumerate(fixed)}
     now = {place: (index + 0.5) / len(row) for index, place in enumerate(row)}
 

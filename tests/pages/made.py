@@ -20,7 +20,7 @@ class Page(NamedTuple):
     make: Callable[[], str]
 
 
-# By their names in docs/. A page may mix generated and written parts.
+# The pages by their paths in docs/. A page may have generated and written parts.
 PAGES = {
     "reference/metrics.md": Page(
         "the table of metrics, of plugins/module_utils/_metrics/metric_names.py", lambda: _filled("reference/metrics.md", "metrics", metrics.listed())

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds the files that a text names, and the names that it expects in them."""
+"""Finds the files that a text names, and the names that the text expects in these files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMED = re.compile(r"`([\w_][\w./*-]*\.(?:py|yml|md|svg|sh|j2|txt)|[\w.-]+(?:/[\
 
 
 def named(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Return each path in backticks, with the names in brackets after it."""
+    """Return each path in backticks, with the names in brackets after the path."""
     for path, names in NAMED.findall(text):
         yield path, re.findall(r"`([^`]+)`", names)
 
@@ -31,7 +31,7 @@ def present() -> list[str]:
 
 
 def is_missing(path: str, files: list[str]) -> bool:
-    """Return whether no file has this path, which begins at the root or is the end of a path, such as _gpu/nvml.py."""
+    """Return whether no file has this path. The path begins at the root, or is the end of a path, such as _gpu/nvml.py."""
     wanted = re.compile(rf"(?:.*/)?{re.escape(path).replace(re.escape('*'), '[^/]*')}{'.*' if path.endswith('/') else ''}")
     return not any(wanted.fullmatch(file) for file in files)
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compares docs/reference/platforms.md and the README's table of platforms with the existing tests, with the lab's nodes, and with each other.
+"""Compares docs/reference/platforms.md with the README's table of platforms, and both with the tests and the lab's nodes.
 
 Each function returns the errors as text. None of them changes a page.
 """
@@ -72,7 +72,7 @@ class Row:
 
     @property
     def nodes(self) -> set[str]:
-        """Return the lab nodes of the row: the one in its cell, and those in its proof."""
+        """Return the lab nodes of the row: the node in its cell, and the nodes in its proof."""
         return ({self.node} if self.node else set()) | (set(re.findall(r"`([\w-]+)`", self.proof)) & kinds_of_the_lab())
 
     @property
@@ -101,7 +101,7 @@ def rows(text: str) -> list[Row]:
 
 @cache
 def kinds_of_the_lab() -> frozenset[str]:
-    """Return the kinds of nodes. A family without its own os-release only adds programs, so it is no kind."""
+    """Return the kinds of nodes. A family without its own os-release only adds programs, so the family is no kind."""
     named = {name for name, family in families.table().items() if "usr/lib/os-release" in family["files"]}
     return frozenset({*rootfs.releases(), *named, "ssh"})
 
@@ -119,7 +119,7 @@ def fleet_of(path: str) -> tuple[fleet.Node, ...]:
 
 
 def kinds(node: fleet.Node) -> set[str]:
-    """Return the kinds of a node. A node of another family does not count as Debian, although its image is Debian."""
+    """Return the kinds of a node. A node of another family is not Debian, although its image is Debian."""
     return {node.family or node.image, *(["ssh"] if node.ssh else [])}
 
 
@@ -183,14 +183,14 @@ def _function(path: str, name: str) -> ast.FunctionDef | None:
 
 
 def _marked_rare(path: str, name: str) -> bool:
-    """Return whether the test or its whole file has the mark."""
+    """Return whether the test or its whole file has the mark ``rare``."""
     marks = [node.value for node in _tree(path).body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"]
     own = _function(path, name)
     return any("rare" in ast.unparse(part) for part in [*marks, *(own.decorator_list if own else [])])
 
 
 def wrong_readme(text: str, listed: list[Row]) -> list[str]:
-    """Check that the README's table claims no more than the page, and lists everything that was never run."""
+    """Check that the README's table claims no more than the page, and lists all platforms that were never tested."""
     table = re.search(r"^\| platform \|.*\n\|-.*\n((?:\|.*\n)+)", text, re.MULTILINE)
     if not table:
         return ["there is no table of platforms"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rooms, which are the packages of plugins/, from top to bottom, and what each imports."""
+"""The rooms from top to bottom, and the imports of each room. Rooms are the packages of plugins/."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def edges() -> set[tuple[str, str]]:
 
 
 def circles() -> list[list[str]]:
-    """Return each circle of files that import each other, once."""
+    """Return each circle of files that import each other. Each circle is returned once."""
     graph, found, done = imports(), [], set()
 
     def walk(path: Path, way: list[Path]) -> None:

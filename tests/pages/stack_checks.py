@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes docs/reference/stack-checks.md from the table of errors that Docker reports only during a deployment."""
+"""Makes docs/reference/stack-checks.md from a table in the code: the errors that Docker reports only during a deployment."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ CODES = {"red": 31, "green": 32, "yellow": 33}
 OWNERS = {"train": "alice", "sweep": "alice", "chat": "bob", "notebook": "carol"}
 COMMAND = "ansible-playbook -i inventory.yml fleet.gpu_swarm.status"
 MODELS = {"g1": ("NVIDIA-H100-80GB-HBM3", 8), "g2": ("Tesla-T4", 4), "g3": ("NVIDIA-A100-SXM4-80GB", 2)}
-# Without the font that rich would load from the network, because each system has a monospaced font.
+# Remove the font that rich would load from the network. Each system has a monospaced font.
 SVG = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xml:space="preserve" xmlns="http://www.w3.org/2000/svg">
 <style>
 .{unique_id}-matrix {{ font-family: ui-monospace, SFMono-Regular, "DejaVu Sans Mono", monospace; font-size: {char_height}px; }}

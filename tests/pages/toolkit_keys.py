@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The keys of config.toml of the NVIDIA Container Toolkit, and the decision about each, in the order of docs/fix/known-issues.md.
 
-Keys and forms are those of plugins/module_utils/_compat/runtime_config.py. A test compares them, and with what the package writes.
+Keys and forms are those of plugins/module_utils/_compat/runtime_config.py. A test compares both, and also the file that the package writes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ REFUSED, HANDLED, WARNED, LEFT = "refusal", "handled", "warning", "left alone"
 
 class Key(NamedTuple):
     key: str
-    can: str  # its effect on a task and its GPUs
+    can: str  # the key's effect on a task and its GPUs
     answer: str
     why: str = ""
     trap: str | None = None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes three pages of the known issues: what users have to know, the proofs, and the keys of config.toml."""
+"""Makes three pages of the known issues: the list for users, the proofs, and the keys of config.toml."""
 
 from __future__ import annotations
 

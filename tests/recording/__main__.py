@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 TOOLS = CHECKOUT / "build" / "recorder"
 PICTURE = CHECKOUT / "docs" / "pictures" / "recording.svg"
 COLUMNS, ROWS = 98, 28
-WIDTH = 100  # of the picture: where letters are wider than svg-term assumes, full lines need the room
+WIDTH = 100  # of the picture: if letters are wider than svg-term assumes, full lines need this width
 LARGEST, LONGEST = 300_000, 40  # bytes and seconds
 LABEL = (
     "A terminal: provision makes three machines a swarm, a service gets six GPUs, a card of node g1 fails, "
@@ -61,11 +61,11 @@ def record(lab: Lab) -> str:
     demo.print_steps_only(folder)
     file = TOOLS / "recording.cast"
     file.unlink(missing_ok=True)
-    # Warnings are not in the picture: those of this fleet are about the lab and its release of Docker.
+    # The picture shows no warnings, because this fleet's warnings are about the lab and its release of Docker.
     errors = TOOLS / "stderr.log"
     story = f"{sys.executable} -m tests.recording.story 2>{errors}"
     size = ["--cols", str(COLUMNS), "--rows", str(ROWS)]
-    # Without CI and NO_COLOR, since the callback would print a log instead of what a terminal shows.
+    # Remove CI and NO_COLOR. With them, the callback prints a log instead of its output for a terminal.
     kept = {name: value for name, value in os.environ.items() if name not in ("CI", "NO_COLOR")}
     environment = {**kept, **inventory.variables(lab, folder), "PYTHONPATH": str(CHECKOUT), "TERM": "xterm-256color"}
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"
@@ -82,7 +82,7 @@ def draw(text: str) -> str:
     done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     if done.returncode:
         raise LabError(f"svg-term failed: {done.stderr}")
-    # With a view box, so that a page can show it in another size.
+    # Add a view box, so that a page can show the picture in another size.
     size = re.compile(r'<svg (.*?)width="([\d.]+)" height="([\d.]+)"')
     return size.sub(rf'<svg role="img" aria-label="{LABEL}" \1viewBox="0 0 \2 \3"', done.stdout, count=1)
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cuts a recording of asciinema (asciicast v2) to the time that a viewer has."""
+"""Shortens a recording of asciinema (asciicast v2) for viewers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import json
 import re
 from collections.abc import Iterable
 
-# Marks in the recording, as a terminal's commands that no terminal knows.
-HOLD = "\x1b]hold;{}\x07"  # the picture stands for so many seconds
+# Marks in the recording. They are escape sequences that no terminal knows.
+HOLD = "\x1b]hold;{}\x07"  # the picture stays unchanged for this many seconds
 END = "\x1b]end\x07"  # the story ended well
 HOLDS = re.compile(r"\x1b\]hold;([\d.]+)\x07")
-GAPS = (0.14, 0.1, 0.07, 0.05, 0.03)  # seconds between two events at the most, however long it took: the first with which it is short enough
-SHORT = 38  # seconds for all of it
-FRAME = 0.12  # seconds: what changes within that time is one picture
+GAPS = (0.14, 0.1, 0.07, 0.05, 0.03)  # the most seconds between two events; the first value that makes the recording short enough is used
+SHORT = 38  # seconds for the whole recording
+FRAME = 0.12  # seconds: changes within this time become one picture
 
 Event = tuple[float, str]
 
@@ -40,7 +40,7 @@ def _paced(events: Iterable[Event], gap: float) -> Iterable[Event]:
     for at, data in events:
         now += min(at - before, gap) if before is not None else 0
         before = at
-        # Text and seconds by turns. What stands before a mark is shown before the pause.
+        # The parts are text and seconds in turn. Text before a mark is shown before the pause.
         for place, part in enumerate(HOLDS.split(data)):
             if place % 2:
                 now += float(part)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happens in the recorded terminal: types each command, runs it on the lab fleet, and has a card fail in between.
+"""The story of the recorded terminal: types each command, runs the command on the lab fleet, and lets a card fail in between.
 
-The commands are real, and so is what they print. `docker …` runs in the manager, with one more option: there is no registry that it could ask.
+The commands and their output are real. `docker …` runs in the manager, with one more option, because the lab has no registry.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def await_pause(manager: nodes.Container) -> int:
 
 
 def run(typed: str, command: list[str] | None = None, exits: tuple[int, ...] = (0,)) -> None:
-    """Type a command and run it. ``command`` is what runs instead, if this machine cannot run it as it is typed."""
+    """Type a command and run it. If this machine cannot run the typed command, ``command`` runs instead."""
     write(f"{GREEN}${PLAIN} {BOLD}")
     for place in range(0, len(typed), 4):
         write(typed[place : place + 4])
@@ -85,7 +85,7 @@ def tell(text: str) -> None:
 
 
 def hold(seconds: float) -> None:
-    """Let the picture stand for so long, whatever time has passed."""
+    """Show the picture unchanged for this many seconds of the final recording."""
     write(HOLD.format(seconds))
 
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """python -m tests.release.sbom: writes the collection's run-time requirements as a CycloneDX document, with the versions and hashes of the tests.
 
-The document is the same wherever it is made from the same commit.
+The same commit gives the same document on every machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tests.runner.model import BUILD, ROOT
 from .tarball import released_at
 
 SCHEMA = SchemaVersion.V1_6
-# Libraries that the collection sends to the nodes, where they run as root; and programs that nodes and managers get from their distribution.
+# Libraries that the collection sends to the nodes, where they run as root. Also programs that nodes and managers get from their distribution.
 CARRIED = ("nvidia-ml-py", "tomli")
 OF_THE_DISTRIBUTION = ("docker",)
 # A pin of the lock file, with its lines of hashes.
@@ -48,7 +48,7 @@ def needed(path: Path) -> list[str]:
 
 
 def closure(names: Iterable[str]) -> dict[str, list[str]]:
-    """Return these libraries and all their dependencies, each with its direct ones."""
+    """Return these libraries and all their dependencies, each with its direct dependencies."""
     found: dict[str, list[str]] = {}
     waiting = list(names)
     while waiting:

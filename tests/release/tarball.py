@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""python -m tests.release.tarball: makes the tarball of a release, with the same bytes wherever it is built.
+"""python -m tests.release.tarball: makes the tarball of a release, with the same bytes on every machine.
 
 ansible-galaxy would write the time of the build into it, and the file system's order of files.
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Finds changed files, and the unit tests that they affect."""
+"""Finds changed files, and the unit tests that depend on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .model import ROOT
 
 UNIT = "tests/unit/"
 COLLECTION = "ansible_collections.fleet.gpu_swarm."
-# The form of a string by which a test means a file, a folder or a module, and not text.
+# A string of this form in a test is the name of a file, a folder or a module, and not a text.
 NAMED = re.compile(r"[\w./*-]+")
 
 
@@ -31,7 +31,7 @@ def since(base: str) -> set[str]:
 
 
 def changed() -> tuple[str, set[str]]:
-    """Return the files changed since the branch left its upstream, else since the last commit, else by the last commit."""
+    """Return the files changed since the branch left its upstream, or else since the last commit, or else in the last commit."""
     fork = [name.strip() for name in git("merge-base", "HEAD", "@{upstream}")]
     for base in (*fork, "HEAD", "HEAD^"):
         if found := since(base):
@@ -51,7 +51,7 @@ class Source:
 
     @cached_property
     def imports(self) -> list[str]:
-        """Return dotted names. A name that is imported from another one may be a module or not."""
+        """Return dotted names. An imported name may be a module, or a name in a module."""
         found = []
         for node in self.nodes:
             if isinstance(node, ast.Import):
@@ -95,7 +95,7 @@ class Tree:
         return sorted(path for path in self.sources if path.startswith(UNIT) and Path(path).name.startswith("test_"))
 
     def concerned(self, files: set[str]) -> list[str]:
-        """Return the unit tests that import one of the files, or name it or one of its folders."""
+        """Return the unit tests that import one of the files, or name the file or one of its folders."""
         return [test for test in self.tests() if self._concerns(self.closure(test), files)]
 
     def _concerns(self, closure: set[str], files: set[str]) -> bool:
@@ -106,10 +106,11 @@ class Tree:
 
 
 def names(path: str) -> set[str]:
-    """Return the words by which a test may name a file that it does not import.
+    """Return the words in a test that may name a file, if the test does not import the file.
 
-    Tests import utilities, or read their whole folder. For playbooks and roles, only the top folder counts, because a lower one may be an everyday
-    word such as tasks."""
+    Tests import utilities, or read their whole folder. For playbooks and roles, only the top folder counts, because a lower folder may be an everyday
+    word such as tasks.
+    """
     parts = Path(path).parts
     if parts[0] == "tests" and path.endswith(".py"):
         return set()

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs a program with another ansible-core and another Python than build/venv has: python -m tests.runner.cores oldest python -m pytest …
 
-Makes build/cores/NAME for it: a virtual environment with the necessary collections. If this machine lacks the Python, it comes from the lab's image
-of a Debian release.
+Makes build/cores/NAME for this release: a virtual environment with the necessary collections. If this machine lacks the Python, the lab's image of a
+Debian release provides it.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ GENERAL = "community/general"
 DEPENDENCIES = (GENERAL,)
 # Some unit tests read the output of the callback plugin `json`. The lab's inventories need community.docker's connection plugin.
 FOR_TESTS = ("ansible/posix", "community/docker")
-# This release runs on all of these Pythons.
+# This pip runs on all of these Pythons.
 PIP = "pip>=24,<25"
 DAY_S = 24 * 3600
 
 
 @dataclass(frozen=True)
 class Core:
-    """A release of ansible-core, and the release of `ansible` with matching collections. On a node's Python, no controller is installed."""
+    """A release of ansible-core, and the release of `ansible` with matching collections. A Python for nodes gets no controller."""
 
     name: str
     python: str  # "3.13"
     core: str
     bundle: str = ""
-    general: str = ""  # the release of `ansible` that has community.general, if it is another one
-    # The release of the lab's images that has this Python, if it is newer than that of Debian 12.
+    general: str = ""  # the release of `ansible` that has community.general, if another release has it
+    # The lab's image release that has this Python, if the Python is newer than Debian 12's.
     release: str = ""
 
     @property
@@ -64,10 +64,11 @@ class Core:
         return self.home / "venv" / "lib" / f"python{self.python}" / "site-packages"
 
 
-# The community.docker of the first supports this ansible-core. The second is the first with community.general 8, which is 8.0.2.
+# The first release has a community.docker that supports this ansible-core. The second release is the first with community.general 8, in version
+# 8.0.2.
 OLDEST = Core("oldest", "3.11", "ansible-core==2.16.*", "ansible==11.1.0", general="ansible==9.0.1")
 NEWEST = Core("newest", "3.13", "ansible-core", "ansible", release="debian13")
-# Code that ansible-core sends to a node has the controller's release. The controller itself does not run on this Python.
+# ansible-core sends code of the controller's release to nodes. The controller itself does not run on this Python.
 PYTHON38 = Core("python38", "3.8", "ansible-core==2.16.*")
 CORES = {core.name: core for core in (OLDEST, NEWEST, PYTHON38)}
 
@@ -77,7 +78,7 @@ class NoPython(Exception):
 
 
 def find(version: str) -> str | None:
-    """Return a Python that runs. The command of pyenv may only report that another version is selected."""
+    """Return a Python that runs. pyenv's command may exist, but only report that another version is selected."""
     name = f"python{version}"
     found = [shutil.which(name), *sorted(glob.glob(str(Path.home() / ".pyenv/versions" / f"{version}.*" / "bin" / name)), reverse=True)]
     return next((path for path in found if path and _runs(path)), None)
@@ -119,7 +120,7 @@ def _tree(release: str) -> Path:
 
 
 def _over(tree: Path) -> list[str]:
-    """Return a prefix that mounts the release's programs and libraries over those of this machine, for one command. Older programs run with them."""
+    """Return a command prefix that mounts the release's programs and libraries over this machine's. Older programs run with the newer libraries."""
     mount = 'mount -t overlay overlay -o "lowerdir=$0/usr:/usr" /usr && exec "$@"'
     return ["unshare", "--mount", "sh", "-c", mount, str(tree)]
 
@@ -132,7 +133,7 @@ def provide(core: Core) -> tuple[list[str], dict[str, str]]:
     wanted = json.dumps([asdict(core), LIBRARIES, TESTS, DEPENDENCIES, FOR_TESTS, before, program])
     with open(core.home / "lock", "w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several stages use it
-        # The newest release may be another one tomorrow.
+        # A newer release may appear tomorrow.
         if not ready.exists() or ready.read_text() != wanted or time.time() - ready.stat().st_mtime > DAY_S:
             _make(core, before, program)
             ready.write_text(wanted)
@@ -162,7 +163,7 @@ def _make(core: Core, before: list[str], program: str) -> None:
 
 
 def bundles(core: Core) -> dict[str, tuple[str, ...]]:
-    """Return the collections to take from each release of `ansible`."""
+    """Return, for each release of `ansible`, the collections to unpack from it."""
     every = (*DEPENDENCIES, *FOR_TESTS)
     if not core.general:
         return {core.bundle: every}

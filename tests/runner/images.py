@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fills the cache of node images, so that the fleets boot at once when their turn comes: python -m tests.runner.images [--moving]."""
+"""Fills the cache of node images, so that fleets later boot at once: python -m tests.runner.images [--moving]."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main(*, moving: bool) -> int:
 
 
 def try_out(release: str) -> None:
-    """Boot a node with each image of a moving suite, whose systemd or dockerd may not start. Otherwise all tests of a fleet would fail."""
+    """Boot a node with each image of a moving suite. Its systemd or dockerd may not start, and then all tests of a fleet would fail."""
     mark = rootfs.cached(release) / BOOTED
     if mark.exists():
         return

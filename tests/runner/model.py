@@ -30,17 +30,17 @@ class Stage:
     command: list[str]
     # Called before the command; makes directories and copies.
     prepare: Callable[[], None] | None = None
-    # Counts tests in the log or report of the command. Without it, the stage is one test, and the exit status decides.
+    # Counts tests in the log or report of the command. Without this function, the stage is one test, and the exit status decides.
     count: Callable[[Path], Count] | None = None
     # Names of stages that must pass first.
     needs: tuple[str, ...] = ()
     # Stages with the same lock never run at the same time.
     lock: str | None = None
-    # A preparation, which counts only if it fails.
+    # This stage is a preparation. It counts only if it fails.
     setup: bool = False
-    # If it fails, stages that need it run without it. The failure is reported, and counts only in CI.
+    # If this stage fails, the stages that need it run anyway. The failure is reported, and counts only in CI.
     spare: bool = False
-    # Uses no place of the schedule, because it mostly waits.
+    # The stage mostly waits, so it runs in addition to the other stages.
     background: bool = False
     cwd: Path = ROOT
     env: dict[str, str] = field(default_factory=dict)

@@ -30,7 +30,7 @@ def failures(results: list[Result]) -> str:
 
 
 def excerpt(lines: list[str]) -> list[str]:
-    """Return the end of a log, and all earlier lines that report an error, as those of ansible-test."""
+    """Return the end of a log, and all earlier lines that report an error, such as lines of ansible-test."""
     before, end = lines[:-TAIL_LINES], lines[-TAIL_LINES:]
     return [line for line in before if line.startswith(("ERROR: ", "FATAL: "))][-TAIL_LINES:] + end
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ansible-test sanity of another ansible-core: python -m tests.runner.sanity oldest [--python 3.8 --test import …]"""
+"""Runs ansible-test sanity of another ansible-core: python -m tests.runner.sanity oldest [--python 3.8 --test import …]"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main(core: cores.Core, python: str, words: list[str]) -> None:
         found = cores.find(python)
         if not found:
             raise cores.NoPython(cores.missing(python))
-        # Otherwise a command of pyenv with this name, which may not run, would be found first.
+        # Otherwise the first one found would be pyenv's command of this name, which may not run.
         environment["PATH"] = os.pathsep.join([str(core.interpreter.parent), str(Path(found).parent), environment["PATH"]])
     before, _versions = cores.provide(core)
     tree.prepare_sanity(tree.files(), base, [*before, str(core.interpreter)])

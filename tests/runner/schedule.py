@@ -22,7 +22,7 @@ PROGRESS_S = 30
 
 
 class Schedule:
-    """Starts a stage when the stages that it needs have passed, its lock is free and a place is free."""
+    """Starts a stage when the stages that it needs have passed, and its lock and a place are free."""
 
     def __init__(self, stages: Iterable[Stage], say: Callable[[str], None]) -> None:
         self.waiting = list(stages)
@@ -49,7 +49,7 @@ class Schedule:
 
     def _start_what_can(self, pool: ThreadPoolExecutor) -> None:
         for stage in list(self.waiting):
-            # A need that is not part of this run counts as met.
+            # If a needed stage is not part of this run, it counts as passed.
             needs = [self.results.get(name) for name in stage.needs if name in self.known]
             broken = next((result for result in needs if result and not result.ok and not result.stage.spare), None)
             if broken:
@@ -133,7 +133,7 @@ def judge(stage: Stage, status: int) -> Count:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a stage and everything it started, first with SIGTERM."""
+    """End a stage and all processes that it started, first with SIGTERM."""
     for kind in (signal.SIGTERM, signal.SIGKILL):
         try:
             os.killpg(process.pid, kind)

@@ -28,29 +28,29 @@ def tool(name: str, *arguments: str) -> list[str]:
     return [str(BIN / name), *arguments]
 
 
-# The end-to-end tests, by their fleet. Tests in no list are in the stage `e2e`. So are those of MEMBERS, except in runs with rare tests: there one
-# fleet would take longer than all others together, so they get a second fleet of the same kind.
+# The end-to-end tests, by their fleet. Tests in no list are in the stage `e2e`. The tests of MEMBERS are in this stage too, except in runs with rare
+# tests. In such runs one fleet would take longer than all others together, so MEMBERS get a second fleet of the same kind.
 E2E = "tests/e2e"
 MEMBERS = ("jobs", "lost", "maintain", "provision", "remove", "secrets", "toml_agreement", "verify", "versions")
 E2E_MEMBERS = [f"{E2E}/test_{name}.py" for name in MEMBERS]
 E2E_SWARM = [f"{E2E}/test_swarm_faults.py", f"{E2E}/test_leader_changes.py"]
-# Each of these files has its own small fleets, or none.
+# Each of these files boots small fleets for itself, or needs no fleet.
 APART = (
     "air_gap", "controllers", "deprovision", "execution_environment", "leave_no_trace", "recipes", "repository_packages", "rpm", "ssh", "two_swarms",
     "upgrade",
 )  # fmt: skip
 E2E_APART = [f"{E2E}/test_{name}.py" for name in APART]
 E2E_HEALTH = [f"{E2E}/test_health.py"]
-# Tests that need all node images: those with a node of Debian testing, and those that compare the images with the docs.
+# Tests that need all node images: they have a node of Debian testing, or compare the images with the docs.
 E2E_ISOLATION = [f"{E2E}/test_{name}.py" for name in ("isolation", "listed_versions", "releases")]
 E2E_RPM = [f"{E2E}/test_rpm_nodes.py", f"{E2E}/test_dnf5_nodes.py"]
 
 
 # Rare combinations and slow examples have the mark `rare` and run in `make test-all`.
 OFTEN = ("-m", "not rare")
-# A stage that hangs is ended. On a slow day, the longest stage took 65 minutes with its rare tests.
+# The runner ends a stage that hangs (seconds). On a slow day, the longest stage took 65 minutes with its rare tests.
 LIMIT_S, RARE_LIMIT_S = 3600, 7200
-# Tests for Docker 20.10 and 26.1, here with the newest Docker instead of 26.1.
+# Tests for Docker 20.10 and 26.1. In these stages, nodes have the newest Docker instead of 26.1.
 NEWEST = "-newest"
 E2E_NEWEST = [f"{E2E}/test_{name}.py" for name in ("versions", "health")]
 MOLECULE_NEWEST = ("policies", "health")
@@ -98,14 +98,14 @@ def scenarios() -> list[str]:
 
 
 def on_the_newest(stage: Stage) -> Stage:
-    """Return the stage with nodes of the moving release. No other release replaces it, because this stage is for that one."""
+    """Return the stage with nodes of the moving release. No other release may replace the moving release in this stage."""
     (release,) = rootfs.releases(moving=True)
     env = {**stage.env, images.REPLACE: f"{Node.image}={release}"}
     return replace(stage, name=f"{stage.name}{NEWEST}", needs=("images", "images-moving"), env=env)
 
 
 def newest() -> list[Stage]:
-    """Return the stages with the newest Docker. The fleet of a test file has a fixed name, so stages with the same file share a lock."""
+    """Return the stages with the newest Docker. The fleet of a test file has a fixed name. So stages with the same test file share a lock."""
     e2e = pytest(f"e2e{NEWEST}", *E2E_NEWEST, f"--name=e2e{NEWEST}", lock="e2e-health", timeout_s=RARE_LIMIT_S)
     return [replace(on_the_newest(e2e), name=e2e.name), *(on_the_newest(molecule(scenario)) for scenario in MOLECULE_NEWEST)]
 
@@ -114,7 +114,7 @@ def newest() -> list[Stage]:
 OF_TEXTS = ("code_blocks", "links", "platforms", "requirements", "rooms", "texts")
 OF_TOOLS = ("bench", "lab", "runner", "site", *(f"test_{name}.py" for name in OF_TEXTS))
 
-# Calls actions in a way that exists since ansible-core 2.19.
+# This test calls actions in a way that exists since ansible-core 2.19.
 OF_2_19 = ("calls/test_arguments.py",)
 
 
@@ -138,15 +138,15 @@ def ends() -> list[Stage]:
 
 
 def stages(*, rare: bool = False) -> list[Stage]:
-    """Return all stages. After those of seconds come the longest, so that the run does not end with one long stage alone."""
-    limit = {"timeout_s": RARE_LIMIT_S if rare else LIMIT_S}  # it has several times as many tests
+    """Return all stages: first the shortest, then the longest, so that the run does not end with one long stage alone."""
+    limit = {"timeout_s": RARE_LIMIT_S if rare else LIMIT_S}  # a run with rare tests has several times as many tests
     members = E2E_MEMBERS if rare else []
     apart = [*members, *E2E_APART, *E2E_HEALTH, *E2E_ISOLATION, *E2E_RPM, *E2E_SWARM]
     which = () if rare else OFTEN
     return [
-        # debootstrap mostly waits for network and disk, so it may run beside the others. Stages without a fleet start meanwhile.
+        # debootstrap mostly waits for network and disk, so it may run beside the other stages. Stages without a fleet start meanwhile.
         Stage("images", [PYTHON, "-m", "tests.runner.images"], setup=True, background=True, timeout_s=1800),
-        # Debian testing moves and can be broken on any day. Then nodes get another release.
+        # Debian testing changes and can be broken on any day. Then nodes get another release.
         Stage("images-moving", [PYTHON, "-m", "tests.runner.images", "--moving"], setup=True, background=True, spare=True, needs=("images",)),
         Stage("ruff", tool("ruff", "check", ".")),
         Stage("vermin-nodes", vermin("3.8", NODE_CODE, "--exclude=tomllib")),
@@ -158,10 +158,10 @@ def stages(*, rare: bool = False) -> list[Stage]:
         pytest("e2e-health", *which, *E2E_HEALTH, needs=("images",), lock="e2e-health", **limit),
         pytest("e2e-isolation", *which, *E2E_ISOLATION, needs=("images", "images-moving"), **limit),
         pytest("e2e-rpm", *which, *E2E_RPM, needs=("images", "images-moving") if rare else ("images",), **limit),
-        # A short round; `make chaos` runs longer.
+        # A short run; `make chaos` runs longer.
         pytest("chaos", "tests/chaos", needs=("images",), env={"KILLS": "1"}),
         pytest("unit", *which, "tests/unit"),
-        # Together these take half as long as the first.
+        # Together these stages take half as long as the first one.
         *(molecule(name) for name in scenarios() if rare or name not in MOLECULE_RARE),
         pytest("e2e-swarm", *which, *E2E_SWARM, needs=("images",), **limit),
         *(newest() if rare else ()),
@@ -195,16 +195,16 @@ LINTS = ("ruff", "mypy", "vermin-nodes", "vermin-controller", "shellcheck", "yam
 
 
 def check(files: set[str]) -> list[Stage]:
-    """Return the stages for changed files: lint, types and the affected unit tests without long ones. All other checks take minutes."""
+    """Return the stages for changed files: lint, types, and the affected unit tests except long tests. All other checks take minutes."""
     wanted = {*LINTS, *(["changelog"] if any(path.startswith("changelogs/") for path in files) else [])}
     tests = changed.Tree(ROOT, map(str, tree.files())).concerned(files)
-    # On all cores, because every test may be affected. A few of them take half of the time.
+    # Use all cores, because every test may be affected. A few tests take half of the time.
     unit = [pytest("unit", "--numprocesses=auto", "--dist=worksteal", "-m", "not rare and not long", *tests)] if tests else []
     return [*unit, *_lint(files), *(stage for stage in stages() if stage.name in wanted)]
 
 
 def _lint(files: set[str]) -> list[Stage]:
-    """Return the stage that checks the changed files, or all files if one was removed, because nobody knows what included it."""
+    """Return the stage that checks the changed files, or all files if one was removed, because any other file may have included it."""
     found = sorted(path for path in files if path.startswith(("playbooks/", "roles/")) and path.endswith(".yml"))
     if not found:
         return []
@@ -220,7 +220,7 @@ def environment(stage: Stage) -> dict[str, str]:
         "NO_COLOR": "1",
         "TERM": "dumb",
         "PYTHONUNBUFFERED": "1",
-        # It saves CPU time, which is scarce on two cores. The file explains how.
+        # This saves CPU time, which is scarce on two cores. The file explains how.
         "PYTHONPATH": str(ROOT / "tests" / "runner" / "startup"),
         nodes.COMPILED: "1",
         **stage.env,

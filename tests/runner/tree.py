@@ -19,8 +19,8 @@ from .model import BUILD, ROOT
 
 SANITY = BUILD / "sanity"
 # ansible-test builds virtual environments with a script that it downloads from a server of its project. If this file exists, it downloads nothing.
-# This script copies the pip of the Python that runs ansible-test, if it has the same release. That saves seconds of ensurepip for each of ten
-# environments.
+# This script copies the pip of the Python that runs ansible-test, if the release is the same. For each of ten environments, this saves the seconds
+# that ensurepip takes.
 GET_PIP = """\
 import importlib.util
 import shutil
@@ -74,7 +74,7 @@ def prepare_sanity(names: Iterable[Path], base: Path = SANITY, python: Sequence[
 
 
 def prepare_sanity_home(base: Path, python: Sequence[str]) -> None:
-    """Make a separate home for ansible-test, so that nothing is written to the user's. pip still uses the user's settings."""
+    """Make a separate home for ansible-test, so that ansible-test writes nothing to the user's home. pip still uses the user's settings."""
     home = sanity_home(base)
     cache = home / ".ansible" / "test" / "cache"
     cache.mkdir(parents=True, exist_ok=True)
@@ -89,7 +89,7 @@ def prepare_sanity_home(base: Path, python: Sequence[str]) -> None:
 
 
 def describe_pip(python: Sequence[str]) -> dict[str, str | None]:
-    """Return the values for GET_PIP, and the version of pip that ansible-test would fetch and that names its script."""
+    """Return the values for GET_PIP, and the version of pip that ansible-test would fetch. The script's name contains this version."""
     code = (
         "import importlib.util, json, os, sys, types; from ansible_test._internal.python_requirements import get_venv_packages;"
         "release, found = '%d.%d' % sys.version_info[:2], importlib.util.find_spec('pip');"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Builds the documentation site in build/docs/html, without the network. Exits with 1 if Sphinx warns or a link leads nowhere."""
+"""Builds the documentation site in build/docs/html, without the network. Exits with 1 if Sphinx warns or a link is broken."""
 
 from __future__ import annotations
 

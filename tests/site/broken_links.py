@@ -29,7 +29,7 @@ class Page(HTMLParser):
 
 
 def find(folder: Path) -> list[str]:
-    """Return a line for each broken link within the site. Links to other sites are not followed."""
+    """Return a line for each broken link within the site. Do not follow links to other sites."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(folder.rglob("*.html"))}
     targets = ((path, target) for path, page in pages.items() for target in sorted(page.targets))
     return [f"{path.relative_to(folder)}: {target} leads nowhere" for path, target in targets if _is_broken(path, target, pages)]

@@ -16,7 +16,7 @@ language = "en"
 
 extensions = ["myst_parser", "sphinx.ext.intersphinx", "sphinx_antsibull_ext", "sphinx_copybutton"]
 root_doc = "index"
-antsibull_ext_color_scheme = "none"  # site.css has one that follows the theme
+antsibull_ext_color_scheme = "none"  # site.css has a style that follows the theme
 nitpicky = True
 myst_heading_anchors = 6
 # The labels of Ansible's documentation, from a file: a build needs no network.

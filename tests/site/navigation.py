@@ -25,11 +25,11 @@ class Entry(NamedTuple):
     """A page in the navigation."""
 
     path: str  # from the root of the repository, or a key of GENERATED
-    title: str = ""  # a short title for the navigation; without it, the heading of the page
+    title: str = ""  # a short title for the navigation; by default, the heading of the page
 
 
 def read(path: Path, root: Path) -> dict[str, list[Entry]]:
-    """Return the entries of each group. Raise NavigationError if a page is missing in the file, or a file for a page."""
+    """Return the entries of each group. Raise NavigationError if navigation.yml lacks a page, or lists a missing file."""
     listed = yaml.safe_load(path.read_text(encoding="utf-8"))
     groups = {group: [_entry(value) for value in values or ()] for group, values in listed.items()}
     named = {entry.path for entries in groups.values() for entry in entries}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes the Markdown pages of the site, with links that fit their places there."""
+"""Writes the Markdown pages of the site, and changes their links to paths of the site."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .navigation import GENERATED, START_PAGE, Entry
 
 FENCED = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
-# Files that the site has too, beside the pages: examples and pictures.
+# Files that the site has besides the pages: examples and pictures.
 FOLDERS = ("examples", "pictures")
 
 
@@ -35,7 +35,7 @@ def write(root: Path, source: Path, groups: dict[str, list[Entry]]) -> None:
 
 
 def place_of(path: str) -> str:
-    """Return where the site has a page of the repository, without a suffix."""
+    """Return the path of a repository's page on the site, without a suffix."""
     if role := re.fullmatch(r"roles/(\w+)/README\.md", path):
         return f"reference/roles/{role[1]}"
     if path.startswith("docs/"):
@@ -44,7 +44,7 @@ def place_of(path: str) -> str:
 
 
 def with_links(text: str, path: str, find: Callable[[str], str]) -> str:
-    """Return the text of a page with its relative links changed. ``find`` gets a path of the repository, and returns a place of the site or a URL."""
+    """Return the text of a page with its relative links changed. ``find`` gets a path of the repository, and returns a path of the site or a URL."""
     here = os.path.dirname(place_of(path))
 
     def link(match: re.Match[str]) -> str:
@@ -59,7 +59,7 @@ def with_links(text: str, path: str, find: Callable[[str], str]) -> str:
 
 
 def leads_to(target: str, root: Path, paths: list[str], repository: str) -> str:
-    """Return the place of a file on the site, or its URL in the repository if the site does not have it. Sphinx warns of files that do not exist."""
+    """Return the path of a file on the site, or its URL in the repository if the site lacks the file. Sphinx warns of missing files."""
     if not (root / target).exists():
         return target
     if target == "README.md":

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Writes the reference pages of plugins and roles with antsibull-docs, and the list of labels that they use of Ansible's documentation."""
+"""Writes the reference pages of plugins and roles with antsibull-docs, and a list of the labels in Ansible's documentation that these pages use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.runner.model import BIN, BUILD
 from .pages import place_of
 
 COLLECTION = "fleet.gpu_swarm"
-# A page of antsibull-docs about no plugin.
+# A page of antsibull-docs that documents no plugin.
 VARIABLES = "environment_variables"
 KINDS = {"module": "Modules", "filter": "Filters", "callback": "Callbacks", "role": "Roles"}
 TITLE = re.compile(r"^fleet\.gpu_swarm\.(\w+) (\w+) -- (.+)$", re.MULTILINE)
@@ -46,7 +46,7 @@ def write(root: Path, source: Path) -> None:
 
 
 def generate(folder: Path) -> None:
-    """Write a page for each plugin and role of the collection. antsibull-docs cannot leave any out."""
+    """Write a page for each plugin and role of the collection. antsibull-docs cannot omit internal ones."""
     folder.mkdir(parents=True)
     options = ["--use-current", "--squash-hierarchy", "--fail-on-error", "--no-breadcrumbs", "--no-add-antsibull-docs-version"]
     env = {
@@ -58,7 +58,7 @@ def generate(folder: Path) -> None:
 
 
 def chosen(folder: Path) -> dict[str, dict[str, tuple[str, str]]]:
-    """Remove the pages of internal plugins. Return (page, description) of the others, by their kinds and names."""
+    """Remove the pages of internal plugins. Return (page, description) of the other plugins, by their kinds and names."""
     found: dict[str, dict[str, tuple[str, str]]] = {kind: {} for kind in KINDS}
     for page in sorted(folder.glob("*.rst")):
         text = page.read_text(encoding="utf-8")
@@ -78,7 +78,7 @@ def _link_to_doc(match: re.Match[str]) -> str:
 
 
 def index(found: Mapping[str, Mapping[str, tuple[str, str]]]) -> str:
-    """Return the page that lists the others."""
+    """Return the index page, which lists the reference pages."""
     text = [HEAD]
     for kind, pages in found.items():
         text += [KINDS[kind], "-" * len(KINDS[kind]), "", ".. list-table::", "   :widths: 30 70", ""]

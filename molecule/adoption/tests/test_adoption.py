@@ -30,7 +30,7 @@ DROP_IN = "/etc/systemd/system/docker.service.d/override.conf"
 BACKUP = "/var/lib/gpu-swarm/backup"
 NVIDIA_DOCKER = "/var/lib/nvidia-docker/volumes/nvidia_driver"
 
-# The command that systemd starts: from Debian's unit, and from what remains of an overridden one.
+# The command that systemd starts: of Debian's unit, and of a unit whose override was cleaned.
 VENDOR = "/usr/sbin/dockerd -H fd:// --containerd=/run/containerd/containerd.sock $DOCKER_OPTS"
 STARTED = {**dict.fromkeys(NODES, VENDOR), "overridden": "/usr/sbin/dockerd -H unix:///var/run/docker.sock"}
 # Resources that users advertised besides GPUs.
@@ -209,7 +209,7 @@ def test_a_volume_that_a_container_uses_is_kept_and_reported(nodes: dict[str, Ho
 
 @pytest.fixture(scope="module")
 def services(host: Host) -> Iterator[dict[str, str]]:
-    """Return a service with one GPU of each node, by node. Its image requests all GPUs, like every CUDA image."""
+    """Start a service with one GPU on each node, and return the services by node. The image requests all GPUs, like every CUDA image."""
     placed = {name: f"on-{name}" for name in ("edited", "scripted")}
     for name, service in placed.items():
         where = ["--constraint", f"node.hostname=={name}", "--generic-resource", f"{KIND}=1"]

@@ -26,7 +26,7 @@ def test_the_nodes_are_in_service_without_a_mark(specs: dict[str, dict[str, Any]
 
 
 def test_the_service_paused_each_of_them_once(host: Host) -> None:
-    """Also after they returned, although a node may report its fault slightly longer than it exists."""
+    """The nodes are not paused again after their return, although a node may still report a fault shortly after its end."""
     said = host.check_output("journalctl --unit gpu-swarm-manager --output cat --no-pager")
     paused = [line for line in said.splitlines() if " is paused: " in line]
     assert [sum(f"node {name} (" in line for line in paused) for name in ("h1", "h2")] == [1, 1]

@@ -12,7 +12,7 @@ from testinfra.host import Host
 
 testinfra_hosts = ["ansible://gpu_nodes"]
 
-# By service, without those of verify.
+# Results by service, except services of verify.
 FOUND = {"baked": ["hidden"], "forges": ["forged"], "requests": ["unreserved"]}
 
 

@@ -22,7 +22,7 @@ SHARE = 14848
 GPU_IMAGE, PLAIN_IMAGE = "lab/cuda", "lab/task"
 READY = re.compile(r"^ready$", re.MULTILINE)
 NOWHERE = "no suitable node (insufficient resources on 3 nodes)"
-# Services, and the kind of which each reserves one.
+# Services, and the kind that each service reserves. Each reserves one unit.
 NAMED = {"mig-large": "MIG-3g.40gb", "mig-small": "MIG-1g.10gb", "model": "NVIDIA-L40S", "whole": "NVIDIA-GPU"}
 
 
@@ -46,7 +46,7 @@ def decided(nodes: dict[str, Host]) -> dict[str, dict[str, str]]:
 
 @pytest.fixture(scope="module")
 def place(host: Host, request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Create services that are removed after the tests. This does not wait for them."""
+    """Create services, and remove them after the tests. This does not wait until their tasks run."""
 
     def create(name: str, reserve: str, image: str, replicas: int = 1) -> None:
         request.addfinalizer(lambda: docker(host, "service", "rm", name))
@@ -58,14 +58,14 @@ def place(host: Host, request: pytest.FixtureRequest) -> Callable[..., None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def services(place: Callable[..., None], decided: dict[str, dict[str, str]]) -> None:
-    """Create all at once, so that the swarm starts them while the first tests run."""
+    """Create all services at once, so that the swarm starts their tasks while the first tests run."""
     for name, kind in NAMED.items():
         place(name, f"{kind}=1", GPU_IMAGE)
-    # Each fits into the card, but both do not.
+    # Each of the two tasks fits on the card, but both together do not.
     place("halves", "VRAM=8000", PLAIN_IMAGE, replicas=2)
     for kind in decided["p3"]:
         place(f"full-{kind}", f"{kind}={SHARE}", PLAIN_IMAGE)
-    # Both cards together would have this much.
+    # Only both cards together have this much memory.
     place("too-large", f"{next(iter(decided['p3']))}={SHARE + 1}", PLAIN_IMAGE)
 
 
@@ -76,7 +76,7 @@ def log(host: Host, name: str) -> str:
 
 
 def settled(host: Host, name: str, expected: list[str]) -> list[dict[str, Any]]:
-    """Return the tasks of a service, once the swarm reports this: a state, or the reason for none."""
+    """Return the tasks of a service, once the swarm reports the expected states, or the reasons of pending tasks."""
 
     def tasks() -> list[dict[str, Any]] | None:
         found = tasks_of(host, name)

@@ -31,7 +31,7 @@ def events(host: Host) -> list[dict[str, Any]]:
 
 
 def changes(events: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    """Return (node, availability before and after), in order."""
+    """Return a list of (node, availability before and after), in order."""
     text = [event["Actor"]["Attributes"] for event in events]
     return [(one["name"], one["availability.old"], one["availability.new"]) for one in text if "availability.new" in one]
 
@@ -59,8 +59,8 @@ def test_replicas_on_other_nodes_kept_running(host: Host) -> None:
         now, _task, _node, state = line.split(" ", 3)
         samples[now] += state.startswith("Running")
     assert len(samples) > 20
-    assert min(samples.values()) >= 4  # of six replicas: a node has two GPUs
-    # Nothing moved twice: each replica ended at most once on each drained node, and on no other.
+    assert min(samples.values()) >= 4  # of six replicas, because each node has two GPUs
+    # No replica moved twice: each replica ended at most once on each drained node, and on no other node.
     ended = docker_json(host, "inspect", "--type", "task", *docker(host, "service", "ps", "--quiet", "--no-trunc", "web").split())
     assert all(task["Status"]["State"] in ("running", "shutdown") for task in ended)
 

@@ -31,7 +31,7 @@ def nodes(host: Host, pytestconfig: pytest.Config) -> dict[str, Host]:
 
 @pytest.fixture(scope="module")
 def tasks(host: Host, nodes: dict[str, Host]) -> Iterator[list[dict[str, Any]]]:
-    """Start a replica for each GPU of the fleet, more than any node has. Its image requests all GPUs, like every CUDA image."""
+    """Start one replica for each GPU of the fleet. Its image requests all GPUs, like every CUDA image."""
     replicas = sum(len(gpus(node)) for node in nodes.values())
     create = f"timeout {CONVERGE_S} docker service create --detach=false --quiet --no-resolve-image --name %s --replicas %s --generic-resource %s %s"
     host.check_output(create, SERVICE, str(replicas), f"{KIND}=1", "lab/cuda")

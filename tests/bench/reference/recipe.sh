@@ -1,7 +1,7 @@
 #!/bin/sh
-# What people paste from articles, for one node whose toolkit is installed: a UUID's first characters into a drop-in, one
-# line into config.toml, and a restart. Fixed where it would not start dockerd at all (the runtime is registered, one GPU
-# is taken of several); it is wrong in other ways too, and stands here for the time that it takes.
+# Commands that people paste from articles, for one node with an installed toolkit. They write a UUID's first characters into a drop-in and one line
+# into config.toml, and restart dockerd. Two errors that prevent a start of dockerd are fixed: this registers the runtime, and uses one of several
+# GPUs. Other errors remain, because only the duration matters here.
 set -e
 GPU_ID=$(nvidia-smi -a | grep UUID | awk '{print substr($4,0,12)}' | head -n 1)
 mkdir -p /etc/systemd/system/docker.service.d

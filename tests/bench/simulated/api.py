@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The Docker API of simulated nodes: one Unix socket for each, served by one thread."""
+"""The Docker API of simulated nodes. Each node has a Unix socket, and one thread serves all sockets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ VERSION = re.compile(r"^/v\d+\.\d+")
 
 
 class Api:
-    """Serves while the context is open."""
+    """Serves the API while the context is open."""
 
     def __init__(self, swarm: Swarm) -> None:
         self._swarm = swarm

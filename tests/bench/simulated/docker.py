@@ -4,8 +4,8 @@
 
 """A swarm as its manager's API shows it, and the dockerd of each node: plain data, changed by Docker's rules.
 
-A write needs the version that was read. A drained node loses its tasks to others. A dockerd reads daemon.json when it starts. It records
-how often each node was out of service, and how many at a time.
+A write needs the version that was read. A drained node loses its tasks to others. A dockerd reads daemon.json when it starts. The swarm records how
+often each node was out of service, and how many nodes were out of service at a time.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ class Node:
         self.entry["Description"]["Resources"]["GenericResources"] = generic_resources(self.config.get("node-generic-resources", []))
 
     def was_restarted(self) -> bool:
-        """Return whether it was restarted since the last call. The simulated systemctl writes a byte for each restart."""
+        """Return whether dockerd was restarted since the last call. The simulated systemctl writes a byte for each restart."""
         before, self.restarts = self.restarts, (self.folder / "restarts").stat().st_size
         return self.restarts != before
 
 
 class Swarm:
-    """The first node is the manager. Of every two others, one runs a task of a service that swarm can move."""
+    """A simulated swarm. The first node is the manager. Every second one of the other nodes runs a task of a service that swarm can move."""
 
     def __init__(self, folders: list[Path]) -> None:
         self.nodes = {node.id: node for node in (Node(number, folder) for number, folder in enumerate(folders))}
-        self.index = 1000  # above those of the recorded objects
+        self.index = 1000  # above the versions of the recorded objects
         self.cluster: dict[str, Any] = {"ID": specimens.identity("cluster"), "Version": {"Index": 10}, "UpdatedAt": UPDATED_AT}
         self.cluster["Spec"] = {"Name": "default", "Labels": {}}
         self.service = specimens.recorded_service("big")
@@ -76,7 +76,7 @@ class Swarm:
         self.stale = 0  # writes with an outdated version
         self.busy = {node.id: bool(self._running_on(node)) for node in self.nodes.values()}
         self.paused: Counter[str] = Counter()  # how often each node went out of service
-        self.most_out = {True: 0, False: 0}  # at a time: nodes that were busy at first, and nodes that were idle
+        self.most_out = {True: 0, False: 0}  # the most nodes at a time: nodes that were busy at first, and idle nodes
 
     # -- requests --------------------------------------------------------------------------------------------------------
 

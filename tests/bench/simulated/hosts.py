@@ -4,9 +4,9 @@
 
 """Many hosts on this machine. Each has its own files, which its modules see in a separate mount namespace.
 
-The modules are the collection's. Real are daemon.json, the toolkit's config.toml and their state as files, and NVML as the lab's library.
-Simulated are dockerd (docker.py) and three programs: systemctl records a restart of dockerd, nvidia-ctk has a version, and dockerd itself
-accepts any file.
+The modules are the collection's. The files are real: daemon.json, the toolkit's config.toml, and their state. NVML is the lab's library. dockerd
+(docker.py) and three programs are simulated: systemctl records a restart of dockerd, nvidia-ctk prints a version, and the program dockerd accepts any
+file.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ esac
     "nvidia-ctk": "echo 'NVIDIA Container Toolkit CLI version 1.20.0'\n",
     "dockerd": "",
 }
-# The Python of a host. Its /var/lib is the host's, and its CPU time is recorded separately from Ansible's on the controller.
+# The Python of a host. It sees the host's /var/lib. Its CPU time is recorded apart from that of Ansible on the controller.
 ENTER = """
 set -e
 mount --bind "$SIMULATED_HOST/var-lib" /var/lib

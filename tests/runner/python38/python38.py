@@ -1,9 +1,9 @@
 # Copyright (c) 2026, the fleet.gpu_swarm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A plugin of pytest (-p python38) for Python 3.8. It selects the unit tests about nodes, and adds what such tests use of newer Pythons.
+"""A plugin of pytest (-p python38) for Python 3.8. It selects the unit tests about nodes, and adds features of newer Pythons for them.
 
-If a test starts code for nodes as a program, that code gets none of the additions, as on a real node.
+If a test starts code for nodes as a program, the program does not get these features, as on a real node.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 UNIT = Path(__file__).resolve().parents[2] / "unit"
-# Parts that a node never has: the controller's half of the collection and of ansible-core, and this repository's tools.
+# Parts that a node never has: code of the collection and of ansible-core for the controller, and this repository's tools.
 CONTROLLER = re.compile(
     r"plugin_utils(?!\._answers\.answer import form_error)|plugins[./ \"]+(?:action|filter)"
     r"|^\s*(?:from|import) (?:ansible\.(?!module_utils)|tests\.lab)"
@@ -25,13 +25,13 @@ CONTROLLER = re.compile(
     re.MULTILINE,
 )
 IMPORTED = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
-# They test this repository's tools and texts, and say nothing about a Python on nodes.
+# These tests cover this repository's tools and texts, not code for nodes.
 TEXTS = ("links", "platforms", "rooms", "task_files", "texts")
 ABOUT_TEXTS = ("runner", "lab", "bench", "roles", "settings", *(f"test_{name}.py" for name in TEXTS))
 
 
 def concerns_answers(path: Path) -> bool:
-    """Return whether it names such a part, or imports a file in support/ that does."""
+    """Return whether a test names such a part, or imports a file in support/ that names one."""
     text = path.read_text(encoding="utf-8")
     helpers = [UNIT / "support" / f"{name}.py" for name in IMPORTED.findall(text)]
     return bool(CONTROLLER.search(text)) or any(concerns_answers(helper) for helper in helpers if helper.is_file() and helper != path)
@@ -54,7 +54,7 @@ class Zip(builtins.zip):
         return super().__new__(cls, *lists)
 
 
-# It checks the form of a module's answer, which only the controller does.
+# Only the controller checks the form of a module's answer.
 answer = types.ModuleType("ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer")
 answer.malformed = lambda _answer: None  # type: ignore[attr-defined]
 sys.modules[answer.__name__] = answer

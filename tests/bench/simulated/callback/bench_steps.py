@@ -19,7 +19,8 @@ name: bench_steps
 type: aggregate
 short_description: Writes what each task of a run costs
 description:
-  - Writes it to the file that the environment variable C(BENCH_STEPS) names; of the file that C(BENCH_HOSTS_CPU) names it notes how long it is.
+  - Writes the costs to the file that the environment variable C(BENCH_STEPS) names. Also records the length of the file that C(BENCH_HOSTS_CPU)
+  names.
 """
 
 
@@ -57,7 +58,7 @@ class CallbackModule(CallbackBase):
             self._hosts = set()
         self._task, self._before, self._runs = task, now, 0
 
-    def v2_playbook_on_play_start(self, play):  # called for each batch of a play
+    def v2_playbook_on_play_start(self, play):  # Ansible calls this for each batch of a play
         self._next("", play.get_name())
 
     def v2_playbook_on_task_start(self, task, is_conditional):
