@@ -18,15 +18,18 @@ from ..plugin_utils._rollout.poll import poll, split_options
 from ..plugin_utils._rollout.window import not_empty_reason
 from .gpu_node import ActionModule as NodeAction
 
-NO_ANSWER = ["an answer of the node"]  # dockerd is slow to answer while it stops containers
+NO_ANSWER = ["an answer of the node"]  # while dockerd stops containers, it may answer slowly
 NOT_BACK = "its dockerd is not back in its swarm (%s) after %g s. Look at 'docker info' there."
 OWN = ("event", "with_tasks", "wait_timeout", "delay")
 DELAY_S, DELAY_OF_A_START_S = 2, 5
 
 
 def work_left(member, with_tasks, answer):
-    """The work that must not be stopped on the host. An earlier step waited for its tasks. If one is left, the host stays paused anyway, so this wait
-    ends."""
+    """Return the work on the host that must not be stopped.
+
+    With ``with_tasks``, an earlier step waited for the tasks of the host. If a protected task is left, return nothing: the host stays paused anyway,
+    so this wait ends.
+    """
     if "containers" not in answer:
         return NO_ANSWER
     if with_tasks and member.blocking([]):
@@ -35,14 +38,14 @@ def work_left(member, with_tasks, answer):
 
 
 def service_containers_left(_member, _with_tasks, answer):
-    """The containers of services that the drain has not ended yet."""
+    """Return the containers of services that still run on the drained node."""
     if "containers" not in answer:
         return NO_ANSWER
     return [f"container {item['name']}" for item in answer["containers"] if item["service"]]
 
 
 def start_left(_member, _with_tasks, answer):
-    """The parts of the node that are not back after a reboot. If a read hangs once, the next read hangs too, so the wait ends."""
+    """Return the parts of the node that are not back after a reboot. If a read hangs, return nothing: the next read hangs too, so the wait ends."""
     if answer.get("hangs"):
         return []
     if answer.get("failed"):
@@ -54,7 +57,7 @@ EVENTS = {"work_ended": work_left, "drained": service_containers_left, "returned
 
 
 class ActionModule(NodeAction):
-    """Queries a node again and again until the event."""
+    """Queries a node repeatedly until the event has happened."""
 
     def run(self, tmp=None, task_vars=None):
         own_options, args = split_options(self._task.args, OWN)
@@ -95,7 +98,7 @@ def _swarm_state(answer):
 
 
 def _answer(query):
-    """Return the answer of the node. No answer is a failure, because with ignore_unreachable Ansible would go on as if nothing ran there."""
+    """Return the answer of the node. Fail without an answer: with ignore_unreachable, Ansible would go on as if nothing ran on the node."""
     try:
         return query()
     except AnsibleConnectionFailure as failure:

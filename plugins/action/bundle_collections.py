@@ -20,7 +20,7 @@ def installed(name):
     """Return the folder where Ansible finds a collection, or None. Ansible's module finder knows all configured paths."""
     try:
         spec = importlib.util.find_spec(f"ansible_collections.{name}")
-    except ModuleNotFoundError:  # its namespace
+    except ModuleNotFoundError:  # the namespace of the collection is not installed
         spec = None
     places = list(spec.submodule_search_locations or []) if spec else []
     return Path(places[0]) if places else None

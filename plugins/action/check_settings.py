@@ -39,7 +39,7 @@ class ActionModule(ActionBase):
         return result
 
     def _settings(self, task_vars, host, line, roles):
-        """The values of the settings that have a short name. Short names only apply on the command line; an inventory may use them otherwise."""
+        """Return the values of the settings that have a short name. Short names apply only on the command line."""
         declared = declared_settings(roles)
         from_variables = values(task_vars, host, line.short.values(), self._templar.template, roles).get("".join(host), {})
         from_command_line = {

@@ -17,12 +17,13 @@ from ..plugin_utils._settings.values import run_settings
 
 WARNS_LATER = "_gpu_swarm_warns_later"
 READS_LEDGER = "_gpu_swarm_reads_ledger"
-# The variable with the name of the role's own task. For these, role_arguments() adds arguments. A later task makes the changes that ASSESS finds.
+# Only the tasks of the role gpu_node set this variable. Its value is the name of the task, and role_arguments() adds arguments to this task.
+# The task ASSESS only finds changes. A later task makes them.
 ROLE_TASK = "_gpu_node_task"
 ASSESS = "assess"
-# Arguments whose role variables are empty if they are not set. Zero and false are values: a number of GPUs, and a bare "off".
+# Arguments whose role variables may be empty, which means "not set". Zero and false are values: 0 GPUs for expect, and YAML's off for isolation.
 MAY_BE_EMPTY = ("expect", "isolation", "nvml_path")
-VERBOSE = 3  # from this verbosity on, Ansible shows the arguments of a module and its whole answer
+VERBOSE = 3  # with this verbosity or more, Ansible shows the arguments and the whole answer of a module
 NOT_ITS_ANSWER = (
     "%s: the answer is not one of this module (%s), so it is ignored. Run this again. If that does not help, find out who changed the software on "
     "that machine."
@@ -34,7 +35,7 @@ class ActionModule(CarryingAction):
 
     @classmethod
     def finalize_task_arg(cls, name, value, templar, *dummy_context):
-        """Evaluate an argument. ansible-core 2.19 and newer call this for each argument; older versions do it themselves."""
+        """Evaluate an argument. ansible-core 2.19 and newer call this method for each argument. Older versions do not call it."""
         return templar.template(named_value(value, templar.available_variables))
 
     def run(self, tmp=None, task_vars=None):
@@ -55,12 +56,12 @@ class ActionModule(CarryingAction):
         self._noted = (task_vars.get(ASSESSED) or {}).get(NOTED) or ()
         # If a plan follows, the plan warns about all hosts together.
         self._later = self._task.check_mode and WARNS_LATER in task_vars
-        # Read the ledger first. At the same time, one process of Ansible packs the module for the other hosts, which takes as long.
+        # Read the ledger first. Meanwhile, the process for another host packs the module gpu_node, which takes about as long.
         ledger = self._ledger(task_vars) if READS_LEDGER in task_vars else None
         if ledger and ledger.get("failed"):
             ledger = None
             reads = self._task.args.get("advertise") and self._task.args.get("state") != "absent"
-            # Such a host usually has no swarm yet, and no libraries either.
+            # A host that cannot return a ledger usually has no swarm yet. The libraries are usually missing too.
             self.likely = ("nvml_binding",) if reads else ()
         result = super().run(tmp, task_vars)
         if task_vars.get(ROLE_TASK) == ASSESS and not task_vars["ansible_check_mode"]:
@@ -71,8 +72,10 @@ class ActionModule(CarryingAction):
         return dict(result, ledger=ledger, warnings=[*(result.get("warnings") or []), *(ledger.pop("warnings", None) or [])])
 
     def _ledger(self, task_vars):
-        """Return the ledger of the first manager of the inventory, read in the same task, or the failure to read it. None on other hosts.
-        A host that cannot be reached is not tried twice."""
+        """Read the ledger on the first manager of the inventory. Return the ledger, or the failure. Return None on other hosts.
+
+        If the manager cannot be reached, the exception ends the task, so the host is not tried again.
+        """
         host = task_vars["inventory_hostname"]
         if task_vars["groups"].get("swarm_managers", [])[:1] != [host]:
             return None

@@ -14,7 +14,7 @@ from ..plugin_utils._fleet.outcome import outcome_of
 from ..plugin_utils._fleet.raw_variables import RawVariables
 from ..plugin_utils._rollout.failure import Failure, is_late, outcome
 
-# The time-out of the ping, for a host or a connection that hangs.
+# How long the ping may take (seconds), in case the host or the connection hangs.
 LIMIT_S = 120.0
 
 
@@ -28,7 +28,7 @@ class ActionModule(ActionBase):
         # If a task with run_once failed, the other hosts have no failed result.
         failed, task = task_vars.get("ansible_failed_result") or {}, task_vars.get("ansible_failed_task") or {}
         # The task of a lost host may fail with another error, so ping the host. Do not ping after a time-out, because the task may still run there.
-        # An existing outcome stays.
+        # Do not ping either if the host already has an outcome, because the host keeps this outcome.
         reason_lost = "" if is_late(failed) or outcome_of(task_vars) else self._gone(task_vars)
         failure = Failure(failed, self._templated(str(task.get("name") or "")), reason_lost)
         return merge_hash(result, outcome(host, RawVariables(task_vars["hostvars"])[host], failure, args["failed_as"]))
@@ -40,7 +40,7 @@ class ActionModule(ActionBase):
             return name
 
     def _gone(self, task_vars):
-        """Why the host no longer answers, or ''."""
+        """Return why the host no longer answers, or '' if it answers."""
         try:
             within(LIMIT_S, lambda: self._execute_module(module_name="ansible.builtin.ping", module_args={}, task_vars=task_vars))
         except NoAnswer:
@@ -48,5 +48,5 @@ class ActionModule(ActionBase):
         except AnsibleConnectionFailure as failure:
             return printable(str(failure)) or "no reason given"
         except AnsibleError:
-            pass  # a failure is an answer too
+            pass  # the host has answered, even if the ping failed
         return ""

@@ -46,7 +46,7 @@ SPEC = {
 
 
 class Planned(NamedTuple):
-    """The step of each host, with the hosts and the swarm from which it was decided."""
+    """The step of each host. The hosts and the swarm are the input of the decision."""
 
     hosts: list
     steps: dict
@@ -87,7 +87,7 @@ class ActionModule(ActionBase):
         result.update(
             warnings=_warnings(Planned(hosts, steps, swarm), task_vars["groups"].get(MANAGERS, []), settings, absent),
             steps={name: asdict(step) for name, step in steps.items()},
-            # A deprovision takes room away for good, so no room comes back to wait for.
+            # A deprovision removes resources for good, so the run does not wait until services have room again.
             rooms=None if absent else rooms_to_keep(rooms(swarm.ledger), losses, settings["provision_ignore_pending"]),
             ledger=swarm.ledger or {},
             left_lease=left_lease(swarm.ledger),
@@ -104,7 +104,7 @@ class ActionModule(ActionBase):
         return with_current_answers(hosts_of(task_vars, names, ASSESSED, self._templar.template), task_vars["ansible_play_hosts"])
 
     def _show(self, hosts, steps, nodes, absent, swarm_change):
-        """Print the impact. Return the last words of a run that ends here, or None if its report has them."""
+        """Print the impact. Return the last words if the run ends now. Otherwise return None, because the report at the end prints the last words."""
         width = terminal.width(self._display.columns)
         impact = "\n\n".join(filter(None, [provision_tables.impact(steps, width), paragraphs([swarm_change], width)]))
         if impact:
@@ -144,7 +144,10 @@ def _advertised_difference(host):
 
 
 def _run_fields(steps, state, ledger, settings, check_mode):
-    """The hosts that first return to service, are paused, or whose fault is over; and whether a run without changes is noted on the swarm."""
+    """Return the hosts to handle before all others: hosts that return to service, hosts to pause, and hosts whose fault is over.
+
+    ``notes`` tells whether a run without changes writes a note to the swarm.
+    """
     notes = settings["provision_note_run"] or ends.failed_before(ledger)
     return {
         "only_paused": only_paused(steps),
@@ -155,7 +158,7 @@ def _run_fields(steps, state, ledger, settings, check_mode):
 
 
 def _by_node(evicted):
-    """The tasks that new labels would evict, by node id, each with the reason."""
+    """Return the tasks that new labels would evict, by node ID and task ID, each with the reason as text."""
     tasks: dict = {}
     for item in evicted:
         tasks.setdefault(item["node"], {})[item["task"]] = describe(item)
@@ -163,7 +166,10 @@ def _by_node(evicted):
 
 
 def _steps(hosts, swarm, args, settings, level=isolation_change.OFF):
-    """The step of each host, and the services that no longer fit anywhere, to which the user consented. ``settings`` are the settings of the run."""
+    """Return the step of each host, and the services that will no longer fit on any node, which the user has allowed.
+
+    ``settings`` are the settings of the run.
+    """
     remove_jobs = settings["provision_remove_finished_jobs"]
     if args["state"] == "absent":
         deprovisioned = deprovision.plan(hosts, swarm, args["contents"])
@@ -181,7 +187,7 @@ def _steps(hosts, swarm, args, settings, level=isolation_change.OFF):
 
 
 def _check_mode_groups(steps):
-    """The groups in check mode: package managers look for the packages, and hosts that cannot go on fail."""
+    """Return the groups for check mode: hosts whose package manager searches for the packages, and hosts that fail."""
     failing = [name for name, step in steps.items() if step.problem and END in step.groups]
     fetching = [name for name, step in steps.items() if FETCH in step.groups]
     return {group: names for group, names in ((FETCH, fetching), (END, failing)) if names}

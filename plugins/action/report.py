@@ -25,7 +25,7 @@ from ..plugin_utils._rollout.member import ASSESSED, member_of, view
 from ..plugin_utils._rollout.planned import plan_time
 from ..plugin_utils._rollout.refused_evictions import refused_by_node
 
-# The results with a host's assessment, and with the changes that the run then applied.
+# The variables with the results of a host: the assessment, and the changes that the run applied afterwards.
 HOST_RESULTS = ("gpu_node_assessed", "gpu_node_applied")
 PENDING = "pending, because no node that is left in the swarm has room for them: %s"
 OPTIONS = {
@@ -63,7 +63,7 @@ class ActionModule(ActionBase):
     # -- provision and deprovision ---------------------------------------------------------------------------------
 
     def _report_plan(self, args, task_vars):
-        """Compare each host with the decision for it. The table has a line for each host."""
+        """Compare each host with its decision. Return the last words, with a table of all hosts, and the result."""
         removes = args["of"] == "deprovision"
         variables = _variables_of_plan(task_vars, args["steps"])
         swarm_view = view(variables, variables, args["ledger"])
@@ -99,7 +99,7 @@ class ActionModule(ActionBase):
         answered = bool(swarm_view.nodes) or managers_left == args["managers"]
         for host in hosts:
             step, member = steps[host.name], members[host.name]
-            # Look for the host's former id, because the manager should no longer list it.
+            # Look for the former node ID of the host. If the host has left, the manager no longer lists this ID.
             node_id = (step.removal and step.removal.entry) or step.membership.node_id or ""
             end = ends.End(swarm_view.nodes.get(node_id), member.outcome, answered, tuple(refused_tasks.get(node_id, ())))
             states[host.name] = provision_tables.deprovision_state(step, end)
@@ -133,7 +133,7 @@ class ActionModule(ActionBase):
     # -- verify ----------------------------------------------------------------------------------------------------
 
     def _verify(self, args, task_vars):
-        """Compare each host with the manager's ledger and with what its test tasks saw."""
+        """Compare each host with the manager's ledger and with the GPUs that the test tasks on the host saw."""
         nodes = {node["id"]: node for node in args["ledger"].get("nodes") or []}
         assessed = _assessed(task_vars, args["hosts"])
         ids = {name: member_of(name, {ASSESSED: answer}).node_id for name, answer in assessed.items()}
@@ -172,6 +172,9 @@ def _assessed(task_vars, names):
 
 
 def _variables_of_plan(task_vars, names):
-    """The variables of the hosts. A host that was lost before this plan gets none, because an earlier playbook of this run set its variables."""
+    """Return the variables of the hosts, without old ones.
+
+    If a host was lost before this plan, its variables come from an earlier playbook of this run, so return none for it.
+    """
     variables_by_host = {name: task_vars["hostvars"].raw_get(name) for name in names}
     return {name: variables if plan_time(variables) == plan_time(task_vars) else {} for name, variables in variables_by_host.items()}

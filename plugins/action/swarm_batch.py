@@ -22,7 +22,8 @@ from ..plugin_utils._rollout.steps import STEPS
 from .swarm_lease import acquire, renewable
 
 OWN = ("step", "hosts", "force")
-# The modules whose changes count. Changes of the lease do not count: at the end of the run it is as before, unless the isolation level was changed.
+# The modules whose changes make this task changed. A change of the lease does not, because the run releases the lease at its end.
+# A change of the isolation level does, although the module swarm_lease writes it.
 CHANGING = ("swarm_nodes", "swarm_job_prune")
 MAINTAIN = "_gpu_swarm_maintain"
 
@@ -61,7 +62,7 @@ class ActionModule(ActionBase):
         else:
             holder = {"holder": this_run()} if module == "swarm_job_prune" else {}
             answer = self._run_module(task_vars, module, {**args, **holder})
-        # In a wait of hours each query repeats its warnings.
+        # During a long wait, each query returns the same warnings again.
         self._shown["warnings"] += [warning for warning in answer.get("warnings") or [] if warning not in self._shown["warnings"]]
         self._note_change(module, answer)
         return answer
@@ -70,7 +71,7 @@ class ActionModule(ActionBase):
         nodes = answer.get("nodes") or []
         lease = answer if module == "swarm_lease" else answer.get("lease") or {}
         sets_level = lease.get("isolation") != lease.get("isolation_before")
-        # If the call also released the lease, that part does not count as a change.
+        # If the call also released the lease, look only at the nodes: the release is no change.
         written = any(node["changed"] for node in nodes) if answer.get("lease") else module in CHANGING and bool(answer.get("changed"))
         self._changed = self._changed or written or (sets_level and bool(lease.get("changed")))
         diffs = [answer.get("diff") if module in CHANGING else None, lease.get("diff") if sets_level else None]
@@ -80,5 +81,6 @@ class ActionModule(ActionBase):
         call = dict(module_name=f"fleet.gpu_swarm.{module}", module_args={**self._connection_args, **args}, task_vars=task_vars)
         try:
             return answer_of(lambda: self._execute_module(**call), self._who, connection=self._connection)
-        except Exception as problem:  # for example of a connection plugin. Another manager may answer, and with run_once a failure fails all hosts.
+        except Exception as problem:
+            # For example, a connection plugin failed. Another manager may answer. With run_once, an exception would fail all hosts.
             return {"failed": True, "msg": printable(f"{self._who}: {problem}")}

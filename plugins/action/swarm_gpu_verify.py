@@ -9,4 +9,4 @@ from ..plugin_utils._calls.delegation import ManagerAction
 
 class ActionModule(ManagerAction):
     MODULE = "fleet.gpu_swarm.swarm_gpu_verify"
-    LIMIT_S = None  # it takes longer the more GPUs it tests, and ends by itself
+    LIMIT_S = None  # no limit: the test of many GPUs takes long, and the module has its own limit

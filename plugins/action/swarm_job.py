@@ -40,7 +40,7 @@ class ActionModule(ActionBase):
         own_options, self._options = split_options(self._task.args, tuple(OWN))
         self._vars, self._who = task_vars, self._task.delegate_to or task_vars["inventory_hostname"]
         self._placement = {}
-        # Whether it makes sense to try another manager.
+        # False if the caller should try another manager.
         result["answered"] = True
         try:
             validated = self._validate_own(own_options)
@@ -81,7 +81,7 @@ class ActionModule(ActionBase):
     def _submit_and_wait(self, options):
         first = self._reconcile(self._options)
         problems = [*first["problems"]]
-        # Jobs that should run again are submitted only once.
+        # The first pass submits the jobs that should run again. Later passes must not submit them once more.
         later = {**self._options, "again": "never"}
         absent = self._options.get("state") == "absent"
         waits = options["wait"] and not self._task.check_mode
@@ -100,7 +100,7 @@ class ActionModule(ActionBase):
             last = poll(query_patiently, _unfinished, options["wait_timeout"] if waits else 0, lambda _text: None, DELAY_S)
         except NoManager as problem:
             if first["changed"] and self._options.get("again", "never") != "never":
-                # Another manager would submit it once more.
+                # Do not try another manager, because it would submit the job once more.
                 text = f"{problem.message.rstrip('.')}. The job {self._options['name']} was submitted, and it is not known how far it is."
                 raise GpuSwarmError(f"{text} Run this again without 'again' when a manager answers.") from None
             raise
@@ -124,11 +124,11 @@ class ActionModule(ActionBase):
         return conclusion.removal_sentence(subject, services, result["ending"], waits)
 
     def _ending(self, arguments):
-        """Query which resources tasks of removed jobs still have. Remove nothing: there may be new jobs with this name by now."""
+        """Query which resources tasks of removed jobs still have. Remove nothing, because a user may have submitted new jobs with this name."""
         return {**self._queried(arguments, checks=True), "jobs": [], "changed": False}
 
     def _reconcile(self, arguments):
-        """Make one pass over the jobs. If any must be submitted, first translate x_gpu into a placement, once, for the nodes of that time."""
+        """Make one pass over the jobs. If a job must be submitted and has x_gpu, first translate x_gpu for the current nodes, once."""
         answer = self._queried({**arguments, **self._placement})
         if answer["unplaced"]:
             self._placement = {"placement": self._on_this_fleet(arguments)}
@@ -155,20 +155,20 @@ class ActionModule(ActionBase):
     def _queried(self, arguments, checks=False):
         answer = self._call(MODULE, arguments, checks)
         if "jobs" in answer:
-            answer.pop("invocation", None)  # Ansible would show it at -vvv
+            answer.pop("invocation", None)  # Ansible would show the arguments with -vvv
             return answer
         failure = GpuSwarmError if answer.get("wrong") else NoManager
         raise failure(reason_of(self._who, answer))
 
     def _call(self, module, arguments, checks=False):
-        """Call a module without logging, because the arguments contain variables of jobs. Answers contain none."""
+        """Call a module without logging, because the arguments contain environment variables of jobs. The answers do not contain them."""
         return call_module(self, Call(module, arguments, checks), self._vars, self._who)
 
 
 def _unfinished(answer):
-    """The things to wait for: jobs that have not ended, or resources that tasks of removed jobs still have."""
+    """Return the services of jobs that have not ended. Without such jobs, return the resources that tasks of removed jobs still have."""
     return answer["waiting"] or conclusion.allocations_on_ready_nodes(answer["ending"])
 
 
 class NoManager(GpuSwarmError):
-    """This manager does not answer. Another one may."""
+    """This manager does not answer. Another manager may answer."""

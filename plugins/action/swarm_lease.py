@@ -15,7 +15,7 @@ from ..plugin_utils._rollout.run_identity import has_ended, this_run
 
 
 class ActionModule(ActionBase):
-    """Adds the holder of the lease. Only the controller knows the holder, and which of its runs have ended."""
+    """Adds the holder of the lease. Only the controller knows the holder, and which runs of this controller have ended."""
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
@@ -39,5 +39,5 @@ def acquire(run, args):
 
 
 def renewable(answer, now):
-    """Return the answer, with the time when an acquired lease must be renewed: long before another run may take it."""
+    """Add ``renew_at`` to the answer if the lease was acquired: the time when half of the lease is over. Return the answer."""
     return dict(answer, renew_at=now + answer["expires_in"] / 2) if answer.get("acquired") else answer

@@ -14,19 +14,21 @@ from ..plugin_utils._fleet.membership import listening_at
 
 MODULE = "fleet.gpu_swarm.swarm_member"
 TOKENS = "join_tokens"
-# How much longer than its own waits the call may take, in case the host or the connection hangs (seconds).
+# The module waits for managers and for dockerd. The call may take this much longer (seconds) before the host or the connection counts as hanging.
 SPARE_S = 300.0
 
 
 class ActionModule(ActionBase):
-    """Finds where the managers listen, says why a host did not become a member, and keeps join tokens from every callback and log; see the
-    documentation of the module of this name."""
+    """Finds the addresses of the managers, explains why a host did not become a member, and hides join tokens from callbacks and logs.
+
+    See the documentation of the module of this name.
+    """
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
         refuse_facts(self._task, task_vars)
         args = dict(self._task.args)
-        # Ansible keeps the arguments of a task that failed as a fact of the host, in ansible_failed_task.
+        # If a task fails, Ansible stores its arguments in the fact ansible_failed_task of the host.
         self._task.args = {name: value for name, value in args.items() if name != "join_token"}
         if "managers" in args:
             args["managers"] = listening_at(args["managers"])

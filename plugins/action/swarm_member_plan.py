@@ -51,7 +51,7 @@ class ActionModule(ActionBase):
         return result
 
     def _survey(self, args, task_vars):
-        """Find the hosts that run the swarm. A later step decides for each host whether an error here matters."""
+        """Find the hosts that run the swarm. Return an error instead of failing. A later step decides for each host whether the error matters."""
         in_play = task_vars["ansible_play_hosts"]
         try:
             managed_by_others = external(args["managers"], task_vars["hostvars"])

@@ -10,7 +10,7 @@ TOKENS = "join_tokens"
 
 
 class ActionModule(ManagerAction):
-    """Hides join tokens from callbacks, whatever the task says."""
+    """Hides join tokens from callbacks, even if the task does not set no_log."""
 
     MODULE = "fleet.gpu_swarm.swarm_members"
 

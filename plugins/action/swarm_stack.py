@@ -46,9 +46,9 @@ OPTIONS = {
     "registries": {"type": "dict", "default": {}, "no_log": True},
     "query_registries": {"type": "bool", "default": True},
 }
-# The rule of Docker for names of stacks. Names of their services, networks and so on begin with it.
+# Docker's rule for the name of a stack. The names of the services and networks of the stack begin with this name.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
-# How long the services that attach networks may take if the user sets no time to wait (seconds): a large image may be pulled for them.
+# How long the services that attach networks may take to start, if wait_timeout is 0 (seconds). Nodes may have to pull a large image first.
 ATTACHING_S = 600
 
 
@@ -60,10 +60,10 @@ class ActionModule(ActionBase):
         _validation, self._args = self.validate_argument_spec(argument_spec={**OPTIONS, **CONNECTION_OPTIONS})
         _own, self._api = split_options(self._task.args, tuple(OPTIONS))
         self._vars, self._who = task_vars, self._task.delegate_to or task_vars["inventory_hostname"]
-        # False if another manager should be tried.
+        # False if the caller should try another manager.
         result["answered"] = True
         self._deployed = False
-        self._masked: Callable[[str], str] = mask  # hides the stack's values in Docker's answers, once they are known
+        self._masked: Callable[[str], str] = mask  # replaced below by a function that also hides values of the stack in Docker's answers
         try:
             self._refuse_arguments()
             change = self._present if self._args["state"] == "present" else self._absent
@@ -105,7 +105,7 @@ class ActionModule(ActionBase):
         options = {"labels": labels, "prune": self._args["prune"]}
         before = self._read(services=specs, **options, **queries)
         specs = self._mark_replaced(stack, specs, before)
-        if replaced.starts_first(specs):  # the first query did not know yet that these tasks are replaced
+        if replaced.starts_first(specs):  # query again, because the first query did not have these marks
             before = {**before, "preflight": self._read(services=specs, **options)["preflight"]}
         for line in deploy_verdict.placement_lines(before, specs):
             self._say(line)
@@ -131,7 +131,7 @@ class ActionModule(ActionBase):
         return {**result, "changed": deploy_verdict.changed(before, after) or labelled, **self._wait_until_running(before)}
 
     def _translate(self, folder):
-        """The stack that the Compose file describes. All errors of the file are reported at once."""
+        """Return the stack of the Compose file. Report all errors of the file at once."""
         errors = Errors()
         stack = errors.collect(translate, folder.text(), folder.name, folder.read, dict(os.environ), self._args["kind"])
         if stack:
@@ -141,13 +141,13 @@ class ActionModule(ActionBase):
         return stack
 
     def _query_options(self, stack):
-        """The options of the query before anything is deployed, except those about the room for services."""
+        """Return options of the query before the deployment: all except the options that check whether the services fit."""
         wanted = deploy_preconditions.query_options(stack.document, self._args["name"], self._access(), self._args["query_registries"])
         compared = deploy_preconditions.objects_to_compare(stack, self._args["name"])
         return {**wanted, "compared": compared, "stack_file": stack_yaml.to_yaml(stack.document)}
 
     def _refusal(self, stack, specs, before):
-        """The reasons why nothing is deployed. Empty if it is deployed."""
+        """Return the reasons against the deployment. The list is empty if the stack can be deployed."""
         name, file = self._args["name"], Folder(self._args["compose"]).name
         has_gpus = deploy_preconditions.with_gpus(stack.document)
         host_facts, silent_notes = image_answers.read_answers(self._vars.get("hostvars") or {}) if has_gpus else ({}, [])
@@ -161,7 +161,7 @@ class ActionModule(ActionBase):
         return [*deploy_verdict.docker_errors(before, self._masked), *unplaced, *errors]
 
     def _place(self, stack):
-        """The stack with x-gpu of its services as constraints, the labels that nodes get for it, and the placement."""
+        """Translate x-gpu of the services into constraints. Return the stack with the constraints, the new labels of nodes, and the placement."""
         if not stack.x_gpu:
             return stack, {}, []
         ledger = self._read()
@@ -176,7 +176,7 @@ class ActionModule(ActionBase):
         )
 
     def _add_attaching(self, stack, before):
-        """The stack with the services that attach its networks, if the leader needs them."""
+        """Return the stack. If the leader needs services that attach networks, add these services to the stack."""
         feasible = {check["service"]: check["feasible"] for check in before["preflight"] if check["fits"]}
         document, notes = attachments.add_attaching_services(stack.document, Swarm(self._args["name"], before["nodes"], feasible, _former(before)))
         for line in notes:
@@ -184,12 +184,12 @@ class ActionModule(ActionBase):
         return stack._replace(document=document)
 
     def _access(self):
-        """The logins of the task. If it has none, nodes may get the manager's logins."""
+        """Return the logins of the task. If the task has none, nodes may get the manager's logins."""
         logins = registries.logins_of(self._args["registries"])
         return deploy_preconditions.Access(logins, self._args["with_registry_auth"] and not logins)
 
     def _describe(self, stack, before):
-        """Compare the stack file with the deployed one, without secrets."""
+        """Compare the stack file with the deployed stack file. Return the difference without secrets."""
         shown, hidden = stack_yaml.to_display(stack.document)
         former = None if before["kept"] is None else "\n".join(before["kept"])
         deployed = stack_yaml.to_display(load_compose(former, "the deployed stack file"))[0] if former else ""
@@ -216,9 +216,9 @@ class ActionModule(ActionBase):
             raise GpuSwarmError(attachments.not_attached_error(deploy_verdict.progress_lines(answer), unfinished))
 
     def _deploy(self, stack, before, **options):
-        """Deploy on the manager and return its answer afterwards. If 'docker stack deploy' fails, a part of the stack may already exist.
+        """Deploy on the manager, and return the answer of the manager. If 'docker stack deploy' fails, a part of the stack may already exist.
 
-        The files are in the arguments of the module, so that Ansible does not write them to a file if pipelining is on.
+        The arguments of the module contain the files. So Ansible writes no file with secrets on the manager if pipelining is on.
         """
         files = {FILE: stack_yaml.to_yaml(stack.document).encode("utf-8"), **stack.files}
         logins = self._access().logins
@@ -236,7 +236,7 @@ class ActionModule(ActionBase):
             raise
 
     def _left_behind(self, before):
-        """Describe what a failed deployment created. If the stack is new, remove these parts and nothing else."""
+        """Describe the objects that a failed deployment created. If the stack is new, remove these objects and nothing else."""
         try:
             after = self._read(compared={})
             new_objects = deploy_verdict.new_objects(before["objects"], after["objects"])
@@ -248,7 +248,7 @@ class ActionModule(ActionBase):
         return deploy_verdict.describe_leftovers(before, after, new_objects, bool(removed))
 
     def _wait_until_running(self, before):
-        """Wait until all services run steadily. Print a line for a service whenever its state changes."""
+        """Wait until all services have run for some seconds with the same tasks. Print a line for a service whenever its state changes."""
         reported: dict[str, str] = {}
         timeout, steadiness = self._args["wait_timeout"], Steadiness(before)
 
@@ -269,7 +269,7 @@ class ActionModule(ActionBase):
                 query_patiently, lambda answer: [*deploy_verdict.unfinished_services(answer), *unsteady(answer)], timeout, lambda _text: None
             )
         except NoManager as problem:
-            self._deployed = False  # another manager finds the stack deployed, and waits
+            self._deployed = False  # the caller may try another manager, which only waits
             message = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is deployed, and it is not known whether it runs."
             problem.message = f"{message} Run this again when a manager answers."
             raise
@@ -295,14 +295,14 @@ class ActionModule(ActionBase):
         return {**result, "waiting": conclusion.allocations_of(ending), "summary": conclusion.removal_sentence(subject, services, ending)}
 
     def _wait_until_ended(self):
-        """Wait until no task of the stack has anything allocated. Its services are removed, but containers may still be stopping."""
+        """Wait until no resource is allocated to a task of the stack. Containers may still be stopping after the services have been removed."""
         query_patiently = tolerate_silence(self._read, self._last, NoManager, lambda text: self._say(f"note: {text}"))
         try:
             return poll(
                 query_patiently, lambda answer: conclusion.allocations_on_ready_nodes(answer["ending"]), self._args["wait_timeout"], self._say
             )
         except NoManager as problem:
-            self._deployed = False  # another manager finds the stack removed, and waits
+            self._deployed = False  # the caller may try another manager, which only waits
             message = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is removed, and it is not known whether its tasks have ended."
             problem.message = f"{message} Run this again when a manager answers."
             raise
@@ -322,7 +322,7 @@ class ActionModule(ActionBase):
         return answer
 
     def _call(self, module, arguments, checks=False):
-        """Call a module without logging. Its answer has the environment of services, which may contain secrets."""
+        """Call a module without logging, because the answer contains the environment of services, which may contain secrets."""
         return call_module(self, Call(module, arguments, checks), self._vars, self._who)
 
     def _say(self, line):
@@ -330,14 +330,14 @@ class ActionModule(ActionBase):
 
 
 def _former(answer):
-    """The stack file that was deployed last, or None if none was kept."""
+    """Return the stack file that was deployed last, or None if the swarm has no copy of a stack file."""
     return None if answer["kept"] is None else load_compose("\n".join(answer["kept"]), "the deployed stack file")
 
 
 def _ids(objects):
-    """The ids of objects, by kind. ``objects`` has their names by kind and id."""
+    """Return the IDs of objects by kind. ``objects`` has the names of the objects by kind and ID."""
     return {kind: list(names) for kind, names in objects.items()}
 
 
 class NoManager(GpuSwarmError):
-    """This manager does not answer. Another one may."""
+    """This manager does not answer. Another manager may answer."""
