@@ -106,8 +106,10 @@ def _answer(query):
 
 
 def _until_ended(query, left, wait):
-    """Return the last answer that lists containers. If the node cannot be reached at first, do not wait. Later, a missing answer changes nothing: the
-    containers are assumed to run on."""
+    """Return the last answer that lists containers.
+
+    If the node does not answer the first query, do not wait. If the node does not answer a later query, assume that the containers still run.
+    """
     first = query()
     if not left(first):
         return first

@@ -10,24 +10,24 @@ module: await_node
 short_description: Queries a node until containers have ended there, or until it is back in its swarm (internal)
 version_added: 0.3.0
 description:
-  - Runs M(fleet.gpu_swarm.gpu_node) again until the event, and prints once what it waits for. Unlike with C(until), a query before the event does
-    not count as a failure.
-  - All options except its own are options of M(fleet.gpu_swarm.gpu_node).
+  - Runs M(fleet.gpu_swarm.gpu_node) repeatedly until the event has happened. It prints once what it waits for. Unlike with C(until), Ansible shows no
+    failure for a query before the event.
+  - The module also takes all options of M(fleet.gpu_swarm.gpu_node).
 options:
   event:
     description:
-      - With V(work_ended), it waits until nothing runs on the node that C(provision_disrupt) of the host protects. RV(blocking)
-        has the work that is left at the end. It fails if the node does not answer at first, or never answers.
-      - With V(drained), it waits until no container of a service of the swarm runs on the node. It fails if work is left that the change would
-        stop, or if the node does not answer.
-      - With V(returned), it waits until the node can be assessed and is a member of its swarm. Run this in check mode.
+      - With V(work_ended), the module waits until the work that C(provision_disrupt) of the host protects has ended. RV(blocking) lists the work that
+        is left at the end. The module fails if the node does not answer at first, or never answers.
+      - With V(drained), the module waits until no container of a service of the swarm runs on the node. It fails if work is left that the change
+        would stop, or if the node does not answer.
+      - With V(returned), the module waits until the node can be assessed and is a member of its swarm. Use check mode with V(returned).
     type: str
     choices: [work_ended, drained, returned]
     required: true
   with_tasks:
     description:
       - Whether V(work_ended) includes the node's tasks, as they were in the last answer of a manager (C(gpu_swarm_ledger)).
-      - If one of these tasks must not be stopped, it does not wait for containers.
+      - If one of these tasks must not be stopped, the module does not wait for containers.
     type: bool
     default: false
   wait_timeout:
@@ -35,7 +35,7 @@ options:
     type: float
     required: true
   delay:
-    description: The time between an answer and the next query, in seconds. If not given, it is 2, and 5 with V(returned).
+    description: The time between an answer and the next query, in seconds. The default is 2, or 5 with V(returned).
     type: float
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
@@ -51,7 +51,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Wait until the drain has ended what ran here
+- name: Wait until the containers of services have ended on the drained node
   fleet.gpu_swarm.await_node:
     event: drained
     wait_timeout: 120
@@ -67,7 +67,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 containers:
-  description: The containers of the node. The last answer of M(fleet.gpu_swarm.gpu_node) is returned as a whole.
+  description: The containers of the node. The result also has all other values of the last answer of M(fleet.gpu_swarm.gpu_node).
   returned: when the node answered
   type: list
   elements: dict

@@ -10,9 +10,9 @@ module: bundle_collections
 short_description: Packs this collection and its dependencies for a machine without the internet (internal)
 version_added: 0.3.0
 description:
-  - Writes the archives that C(ansible-galaxy collection install --offline) takes into the folder C(collections) of a directory, in the versions
-    that are installed on the controller.
-  - Then lists all files of the directory with their checksums in F(SHA256SUMS), which C(sha256sum --check) reads.
+  - Writes an archive of each collection into the folder C(collections) of a directory. C(ansible-galaxy collection install --offline) installs these
+    archives. The versions are those that are installed on the controller.
+  - Then writes the checksums of all files of the directory to F(SHA256SUMS), which C(sha256sum --check) reads.
   - Runs on the controller.
 options:
   directory:
@@ -45,11 +45,11 @@ collections:
       type: str
       sample: community.general
     version:
-      description: Its version.
+      description: The version of the collection.
       type: str
       sample: 4.8.6
     file:
-      description: The name of its archive.
+      description: The name of the collection's archive.
       type: str
       sample: community.general-4.8.6.tar.gz
 """

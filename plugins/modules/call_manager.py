@@ -10,9 +10,9 @@ module: call_manager
 short_description: Runs a module on the first of several managers that answers (internal)
 version_added: 0.3.0
 description:
-  - Runs another module of this collection on the manager to which the task is delegated, in a loop over the managers. It does not fail if the
-    manager does not answer. Then RV(answered) is false, and the loop continues with the next manager.
-  - The last result that was not skipped is the answer, or names each manager with the reason why it did not answer.
+  - Runs another module of this collection on the manager to which the task is delegated. Use it in a loop over the managers.
+  - If the manager does not answer, the task does not fail. Then RV(answered) is false, and the loop continues with the next manager.
+  - Use the last result that was not skipped. It has the answer. If no manager answered, it names each manager with the reason.
 options:
   module:
     description: The module, by its name in this collection.
@@ -26,7 +26,7 @@ options:
     type: dict
     required: true
   reasons:
-    description: Why the managers before this one did not answer, as RV(reasons) of the last one.
+    description: Why earlier managers in the loop did not answer. This is RV(reasons) of the previous result.
     type: list
     elements: str
     default: []
@@ -41,7 +41,7 @@ attributes:
     support: full
   idempotent:
     support: partial
-    details: The same as the other module.
+    details: It is as idempotent as the other module.
   platform:
     platforms: posix
 seealso:
@@ -67,19 +67,19 @@ EXAMPLES = r"""
 
 RETURN = r"""
 answered:
-  description: Whether no other manager has to be called, because this one answered, or because all would give the same answer.
+  description: Whether the loop can end, because this manager answered, or because all managers would return the same answer.
   returned: always
   type: bool
 manager:
-  description: The host of the inventory that answered; empty if none did.
+  description: The host of the inventory that answered. Empty if no manager answered.
   returned: always
   type: str
 msg:
-  description: Why the other module failed, or why each manager did not answer. All other values are those of that module.
+  description: Why the other module failed, or why each manager did not answer. The result also has all values of the other module.
   returned: if the module failed, or no manager answered
   type: str
 reasons:
-  description: Why this manager, and those before it, did not answer.
+  description: Why this manager and the earlier managers in the loop did not answer.
   returned: if no manager has answered
   type: list
   elements: str

@@ -10,9 +10,9 @@ module: check_settings
 short_description: Fails if a variable of this collection has a wrong value or a misspelt name (internal)
 version_added: 0.2.0
 description:
-  - Reads the variables of hosts from all sources, and fails for a wrong value, such as V(soon) for C(provision_wait),
-    and for a name that is nearly that of a setting, such as C(gpu_node_advertize). Ansible itself ignores misspelt names.
-  - Reports all errors in one message, each once, with the hosts that have it. Each playbook begins with it, before a host is contacted.
+  - Reads the variables of hosts from all sources. It fails if a value is wrong, such as V(soon) for C(provision_wait). It also fails if a name
+    resembles the name of a setting, such as C(gpu_node_advertize), because Ansible itself ignores misspelt names.
+  - Reports all errors in one message. Each error appears once, with its hosts. Each playbook runs this module before it contacts a host.
   - Runs on the controller. Changes nothing.
 options:
   hosts:
@@ -27,8 +27,8 @@ options:
     default: [gpu_node, nvidia_container_toolkit, swarm_member]
   short:
     description:
-      - Short names of the playbooks' settings, with the setting of each. They count only on the command line (C(-e)).
-      - A variable there with nearly such a name, such as C(servise), is an error too.
+      - Short names of the playbooks' settings, each with the name of the setting. Short names apply only on the command line (C(-e)).
+      - A variable on the command line whose name resembles a short name, such as C(servise), is an error too.
     type: dict
     default: {}
     version_added: 0.3.0
@@ -51,7 +51,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 settings:
-  description: The values of the settings in O(short), for the first of the hosts, by their full names.
+  description: The values of the settings in O(short) for the first host, by their full names.
   returned: success
   type: dict
   sample: {status_what: free}

@@ -12,10 +12,10 @@ version_added: 0.1.0
 description:
   - Reads every GPU of the node through NVML, NVIDIA's management library, which comes with the driver. Changes nothing.
   - Every number is read from the driver. A value that a card or a driver does not support is null.
-  - A GPU that fails does not hide the others. It is listed with RV(gpus[].health.state=failed), the reason in NVML's
-    words, and the values that could be read.
-  - A node without the Python binding of NVML gets it from the controller for this task. Nothing is
-    installed on the node, and the node needs no network access.
+  - If a GPU fails, the module still returns all GPUs. The failed GPU has RV(gpus[].health.state=failed), the reason from NVML, and the values that
+    could be read.
+  - If the node lacks the Python binding of NVML, the controller sends its copy for this task. The module installs nothing on the node. The
+    node needs no network access.
 options:
   library_path:
     description:
@@ -52,7 +52,7 @@ EXAMPLES = r"""
     that: node.gpus | selectattr('health.state', 'eq', 'failed') | length == 0
     fail_msg: "{{ node.gpus | map(attribute='health') | map(attribute='reasons') | flatten }}"
 
-- name: Read them with the library in another directory
+- name: Read the GPUs with an NVML library in another directory
   fleet.gpu_swarm.gpu_info:
     nvml_path: /opt/nvidia/lib/libnvidia-ml.so.1
 """
@@ -88,7 +88,7 @@ gpus:
   elements: dict
   contains:
     index:
-      description: Its place in NVML's order, as C(nvidia-smi) shows it. May change with a reboot.
+      description: The number of the GPU in NVML's order, as C(nvidia-smi) shows it. It may change with a reboot.
       type: int
       sample: 0
     uuid:
@@ -100,11 +100,11 @@ gpus:
       type: str
       sample: NVIDIA H100 80GB HBM3
     model:
-      description: The name in a form for node labels.
+      description: The product name in the form that node labels use.
       type: str
       sample: NVIDIA-H100-80GB-HBM3
     memory_mib:
-      description: All of its memory, in MiB. Null for GPUs that share the machine's memory.
+      description: The total memory of the GPU, in MiB. Null for GPUs that share the machine's memory.
       type: int
       sample: 81559
     compute_capability:
@@ -153,15 +153,15 @@ gpus:
           type: str
           sample: MIG-0d0607e3-55be-57d5-8487-5223cd420c1c
         profile:
-          description: Its profile.
+          description: The profile of the MIG device.
           type: str
           sample: 3g.40gb
         memory_mib:
-          description: Its memory, in MiB.
+          description: The memory of the MIG device, in MiB.
           type: int
           sample: 40192
         gpu_instance_id:
-          description: The GPU instance it belongs to.
+          description: The GPU instance that the MIG device belongs to.
           type: int
           sample: 2
         compute_instance_id:
@@ -169,7 +169,7 @@ gpus:
           type: int
           sample: 0
     health:
-      description: Whether it works, and what its counters mean.
+      description: Whether the GPU works, with its error counters.
       type: dict
       contains:
         state:
@@ -185,7 +185,7 @@ gpus:
           elements: str
           sample: [GPU is lost]
         ecc_mode:
-          description: Whether ECC is enabled for its memory.
+          description: Whether ECC is enabled for the memory of the GPU.
           type: bool
           sample: true
         ecc_errors_uncorrected:
@@ -201,11 +201,11 @@ gpus:
           type: dict
           contains:
             correctable:
-              description: Rows remapped for correctable errors.
+              description: Rows that were remapped because of correctable errors.
               type: int
               sample: 0
             uncorrectable:
-              description: Rows remapped for uncorrectable errors.
+              description: Rows that were remapped because of uncorrectable errors.
               type: int
               sample: 0
             pending:
@@ -218,21 +218,21 @@ gpus:
               sample: false
         recovery_action:
           description:
-            - The action that the driver requires before the GPU can be used again. V(none) if none is required, V(unknown) if this collection does
-              not know the action. Null if the driver does not support this.
+            - The action that the driver requires before the GPU can be used again. V(none) means that no action is required. V(unknown) means that
+              this collection does not know the action. Null if the driver does not report an action.
           type: str
           sample: none
           version_added: 0.3.0
         retired_pages:
-          description: Memory pages taken out of use. Null from the Ampere architecture on.
+          description: Memory pages that are no longer used. Null from the Ampere architecture on.
           type: dict
           contains:
             single_bit:
-              description: Pages retired for repeated correctable errors.
+              description: Pages that were retired because of repeated correctable errors.
               type: int
               sample: 0
             double_bit:
-              description: Pages retired for an uncorrectable error.
+              description: Pages that were retired because of an uncorrectable error.
               type: int
               sample: 0
             pending:
@@ -240,7 +240,7 @@ gpus:
               type: bool
               sample: false
     links:
-      description: How it is connected.
+      description: The connections of the GPU.
       type: dict
       contains:
         nvlink_active:
@@ -252,7 +252,7 @@ gpus:
           type: int
           sample: 18
         nvlink_peers:
-          description: For each other GPU that it reaches over NVLink, by UUID, the number of links. V(0) means through NVSwitches.
+          description: The number of NVLinks to each other GPU, by UUID. V(0) means that they are connected through NVSwitches.
           type: dict
           sample: {GPU-7020a5d0-4fbf-5b4d-ae4c-8cd10e1f7e89: 0}
           version_added: 0.3.0
@@ -264,7 +264,7 @@ gpus:
           type: dict
           sample: {GPU-7020a5d0-4fbf-5b4d-ae4c-8cd10e1f7e89: node}
     power:
-      description: Its power settings.
+      description: The power settings of the GPU.
       type: dict
       contains:
         limit_w:
@@ -272,7 +272,7 @@ gpus:
           type: float
           sample: 700.0
         persistence_mode:
-          description: Whether the driver keeps it initialised while nothing uses it.
+          description: Whether the driver keeps the GPU initialised while no process uses it.
           type: bool
           sample: true
 """

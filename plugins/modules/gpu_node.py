@@ -10,34 +10,35 @@ module: gpu_node
 short_description: Makes a Docker node advertise its NVIDIA GPUs to the swarm
 version_added: 0.1.0
 description:
-  - Reads the node's GPUs through NVML, decides what the node advertises, and merges that into C(daemon.json) (C(default-runtime), C(runtimes.nvidia),
-    C(node-generic-resources)) and into the NVIDIA Container Toolkit's C(config.toml) (C(swarm-resource), derived from the kinds so that it can never
-    name a wrong variable). Everything else in both files stays as it is, byte for byte.
-  - Command-line options of dockerd are moved into the files (C(--default-runtime), C(--node-generic-resource),
-    C(--add-runtime) for nvidia, in drop-ins and units of the administrator or in variables such as C(DOCKER_OPTS)), since dockerd
-    refuses to start with both. A drop-in with nothing else is removed. Other drop-ins keep the rest. This needs
-    C(systemctl daemon-reload), which is only run together with the restart.
+  - Reads the node's GPUs through NVML and decides which resources the node advertises. Writes the decision into two files, and leaves everything else
+    in both files as it is, byte for byte.
+  - In Docker's C(daemon.json) it sets C(default-runtime), C(runtimes.nvidia) and C(node-generic-resources). In the NVIDIA Container Toolkit's
+    C(config.toml) it sets C(swarm-resource), which it derives from the resource kinds.
+  - Moves the dockerd options C(--default-runtime), C(--node-generic-resource) and C(--add-runtime) for nvidia into C(daemon.json), because dockerd
+    refuses to start if an option is set in both places. The module finds these options in drop-ins and units of the administrator, and in variables
+    such as C(DOCKER_OPTS). It removes a drop-in that has no other content. This needs C(systemctl daemon-reload), which the module runs only
+    together with the restart.
   - The original of each changed file is kept under C(backup) in O(state_dir), with the date of the first change.
-  - One call is one transaction under a lock on the node. It validates, writes a journal and the files, restarts
-    the daemon if needed, and waits until the daemon shows the decision. If a step fails, it restores everything.
-  - The state of the running daemon decides whether a restart is needed, not the files. The daemon reads C(node-generic-resources)
-    only at its start; a reload only updates C(runtimes).
-  - In check mode it assesses the node. It changes nothing and returns all that a run needs to know in one call.
+  - One call is one transaction under a lock on the node. The module validates the change, writes a journal and the files, restarts
+    the daemon if needed, and waits until the daemon shows the decision. If a step fails, the module restores everything.
+  - To find whether a restart is needed, the module compares the decision with the running daemon, not with the files. The daemon reads
+    C(node-generic-resources) only when it starts. A reload only updates C(runtimes).
+  - In check mode, the module assesses the node and changes nothing. One call returns everything that a run needs to know about the node.
 options:
   state:
     description:
       - With V(present), the node advertises what O(advertise) decides.
-      - With V(absent), the changes of this module are removed. A file without later edits is restored byte for byte. In a file
-        with later edits, only the keys of this collection are removed, and their former values restored.
-      - With V(gathered), the module decides and changes nothing, in check mode or not. It returns facts about the daemon, its swarm,
-        its containers and the toolkit, and what is missing. It does not read NVML.
+      - With V(absent), the module removes its changes. If nobody has edited a file since, the module restores the file byte for byte. Otherwise, it
+        only removes the keys of this collection and restores their former values.
+      - With V(gathered), the module decides and changes nothing, in check mode or not. It returns facts about the daemon, the swarm,
+        the containers and the toolkit, and lists missing software. It does not read NVML.
     type: str
     choices: [present, absent, gathered]
     default: present
   restart:
     description:
       - With V(if_needed), the daemon is restarted or reloaded if its configuration differs from the decision.
-      - With V(never), only the files are edited. This also works where no engine runs, such as in image building.
+      - With V(never), the module only edits the files. This also works if no engine runs, for example while you build a machine image.
     type: str
     choices: [never, if_needed]
     default: if_needed
@@ -75,12 +76,15 @@ requirements:
   - archspec on the controller, for the labels about the CPU
 notes:
   - The node needs no Python packages. The action plugin sends C(pynvml) from the controller's C(nvidia-ml-py).
-  - With toolkit 1.18, C(mode) in C(config.toml) becomes V(legacy) if it is V(auto), V(jit-cdi) or not set, since these ignore C(swarm-resource).
-  - Refused, unless O(accept_risks) names it, are the kind V(GPU) with toolkit 1.19.1 or older, discrete kinds with Docker Engine 23.0.2 to 25.0.2,
-    and settings in C(config.toml) with which no task gets a GPU, or each task gets all, such as the mode V(cdi) with a toolkit before 1.19.0.
+  - With toolkit 1.18, the module sets C(mode) in C(config.toml) to V(legacy) if it is V(auto), V(jit-cdi) or not set. These modes ignore
+    C(swarm-resource).
+  - The module refuses known problems, unless O(accept_risks) names them. Examples are the kind V(GPU) with toolkit 1.19.1 or older, and discrete
+    kinds with Docker Engine 23.0.2 to 25.0.2.
+  - It also refuses settings in C(config.toml) that give no task a GPU, or give each task all GPUs. An example is the mode V(cdi) with a toolkit
+    before 1.19.0.
   - Passwords in URLs, such as those of proxies in C(daemon.json), are masked in the diff, in messages and in other texts. Values
     that other tasks compare, such as RV(resources), are not masked.
-  - With C(ignore_unreachable), an unreachable host fails here. Otherwise Ansible would continue with its next task as if this one had succeeded.
+  - With C(ignore_unreachable), this task fails on an unreachable host. Otherwise Ansible would run the next task as if this task had succeeded.
   - All known issues of GPUs on Docker Swarm, with versions, references and remedies, are in C(docs/fix/known-issues.md).
 seealso:
   - module: fleet.gpu_swarm.gpu_info
@@ -129,7 +133,7 @@ EXAMPLES = r"""
   fleet.gpu_swarm.gpu_node:
     state: gathered
 
-- name: Prepare a machine image, where no engine runs
+- name: Prepare a machine image, in which no engine runs
   fleet.gpu_swarm.gpu_node:
     restart: never
 
@@ -161,7 +165,7 @@ resources:
   elements: str
   sample: ["NVIDIA-GPU=GPU-5ec2f1f4-9c1c-5d0a-8b4e-0c1a7f3e2d11"]
 advertised:
-  description: All resources that the daemon advertises after this change, including those of others.
+  description: All resources that the daemon advertises after this change, including resources that other programs configured.
   returned: success
   type: list
   elements: str
@@ -189,7 +193,8 @@ labels_unknown:
   type: list
   elements: str
 cpu:
-  description: The node's CPU as its kernel reports it. Null if NVML was not read. The action plugin turns it into labels, and does not return it.
+  description: The node's CPU as the kernel reports it. Null if NVML was not read. The action plugin turns this value into labels and does not
+    return it.
   returned: without the action plugin
   type: dict
 left_out:
@@ -199,20 +204,20 @@ left_out:
   elements: dict
 missing:
   description:
-    - What the node lacks. V(nvml_binding), V(toml_parser), V(toolkit), V(toolkit_packages), V(engine).
-    - With V(toolkit_packages), the package manager was killed while it installed the toolkit. apt refuses any work until that is fixed.
-    - In check mode this is information. When applying, a missing requirement of the change is an error.
+    - The software that the node lacks. Values are V(nvml_binding), V(toml_parser), V(toolkit), V(toolkit_packages) and V(engine).
+    - With V(toolkit_packages), the package manager was killed while it installed the toolkit. apt refuses any work until the packages are repaired.
+    - In check mode, this list is only information. Otherwise, the module fails if the change requires something that is missing.
   returned: success, and with an error about one of these
   type: list
   elements: str
 adopted:
-  description: Existing settings that are taken over or corrected, as sentences. Examples are flags of dockerd that move into C(daemon.json), other
-    entries for the same GPUs, and a repeated or ineffective C(swarm-resource) line. When applying, each is also a warning.
+  description: Existing settings that the module takes over or corrects, as sentences. Examples are flags of dockerd that move into C(daemon.json),
+    other entries for the same GPUs, and a repeated or ineffective C(swarm-resource) line. Except in check mode, each sentence is also a warning.
   returned: success
   type: list
   elements: str
 backups:
-  description: The path of the kept original of each changed file.
+  description: The path of the backup of each changed file.
   returned: success
   type: dict
   sample: {"/etc/docker/daemon.json": "/var/lib/gpu-swarm/backup/etc/docker/daemon.json.20260131T120000Z"}
@@ -227,37 +232,38 @@ drift:
   type: list
   elements: str
 fault:
-  description: Why the node is unfit for what it advertises, as its watcher would report it, such as V(fault reason=mismatch); or null.
+  description: Why the node cannot provide its advertised GPUs, as its watcher would report, such as V(fault reason=mismatch). Otherwise null.
   returned: success, and with an error if the driver cannot be read
   type: str
   version_added: 0.3.0
 cuda:
-  description: Why CUDA does not start on this node, or null if it does.
+  description: Why CUDA does not start on this node. Null if CUDA starts.
   returned: with O(try_cuda=true) in check mode, if the node has GPUs and the device C(/dev/nvidia-uvm)
   type: str
   version_added: 0.3.0
 hangs:
-  description: What did not answer in time, V(nvml) or the name of a command, such as V(nvidia-ctk). The work on the node was abandoned.
-  returned: with an error for this
+  description: The library or command that did not answer in time, V(nvml) or the name of a command such as V(nvidia-ctk). The module stopped its
+    work.
+  returned: if the module failed because of this
   type: str
   version_added: 0.2.0
 refused:
   description:
-    - Why the decision must not be carried out, each with C(id) and C(text). The ids are names in C(docs/fix/known-issues.md). V(shrink) means
-      fewer GPUs than before, which needs consent by O(expect) or O(allow_shrink). The others can be accepted with O(accept_risks).
-    - In check mode this is information. When applying, it is an error.
+    - Why the module refuses the change, each reason with C(id) and C(text). The ids are names in C(docs/fix/known-issues.md). V(shrink) means
+      fewer GPUs than before, which needs consent by O(expect) or O(allow_shrink). You can accept the other reasons with O(accept_risks).
+    - In check mode, this list is only information. Otherwise, the module fails if the list is not empty.
   returned: always
   type: list
   elements: dict
 came:
-  description: The containers that were started between the inspection of the node and the restart of its daemon, as in RV(containers). The files were
-    restored, and the daemon was not restarted.
-  returned: with an error for this
+  description: The containers that were started after the module inspected the node and before it restarted the daemon, as in RV(containers). The
+    module restored the files and did not restart the daemon.
+  returned: if the module failed because of this
   type: list
   elements: dict
   version_added: 0.2.0
 restored:
-  description: Whether the files are as they were before, and the daemon runs with them if it ran.
+  description: Whether the files are restored. If the daemon ran before, it must also run with the restored files.
   returned: with an error after the first write
   type: bool
   version_added: 0.2.0
@@ -266,8 +272,8 @@ restart_required:
   returned: success
   type: bool
 runtime_stays:
-  description: With O(state=absent), whether Docker keeps a runtime C(nvidia) that existed before, in C(daemon.json) or by C(--add-runtime). Its
-    program is in the toolkit's packages.
+  description: With O(state=absent), whether Docker keeps a runtime C(nvidia) that existed before, in C(daemon.json) or by C(--add-runtime). The
+    toolkit's packages contain the program of this runtime.
   returned: success
   type: bool
   version_added: 0.2.0
@@ -290,7 +296,8 @@ toolkit_held:
   elements: str
   version_added: 0.2.0
 toolkit_files:
-  description: With O(state=absent), the files that came with the toolkit and its repository, other than the packages' own, and can be removed.
+  description: With O(state=absent), the files of the toolkit and its repository that can be restored or removed. Files of the packages are not
+    listed.
   returned: success
   type: list
   elements: str
@@ -298,8 +305,9 @@ toolkit_files:
 engine:
   description:
     - The Docker daemon, with C(running), C(version), C(api_version), C(unit), C(socket), C(flavour), C(root_dir),
-      C(default_runtime), C(runtimes), C(generic_resources), C(live_restore) and C(started_at), before any change; and C(lost_at_reload), the
-      options of its command line that a reload would lose, without their values. With such options it must be restarted instead.
+      C(default_runtime), C(runtimes), C(generic_resources), C(live_restore) and C(started_at), before any change.
+    - C(lost_at_reload) lists the command-line options that a reload of the daemon would lose, without their values. If the list is not empty, the
+      daemon must be restarted instead.
     - Null if Docker Engine is not installed.
   returned: always, also with an error, unless the daemon itself did not answer
   type: dict
@@ -307,34 +315,38 @@ swarm:
   description:
     - The node's own view of its membership, with C(state), C(node_id), C(addr), C(control_available), C(error), C(managers), C(manager_ids) and
       C(half_joined), and on a manager C(id), the id of its swarm. C(addresses) has the machine's addresses by interface.
-    - If it is in no swarm, C(undecided) has the addresses that Docker could not choose between if a swarm were initialised there, with their
-      interfaces. It is empty if Docker can choose, or if C(swarm-default-advertise-addr) is set.
-    - The C(state) is V(inactive), V(pending), V(active), V(error), V(locked), or V(unknown) if the daemon is not
-      running. A node whose membership is V(unknown) may be a member of a swarm, even a manager.
+    - If the node is in no swarm, C(undecided) lists addresses with their interfaces. To initialise a swarm on the node, Docker could not choose one
+      of these addresses. C(undecided) is empty if Docker can choose, or if C(swarm-default-advertise-addr) is set.
+    - C(state) is V(inactive), V(pending), V(active), V(error), V(locked), or V(unknown) if the daemon does not run. A node in the state V(unknown)
+      may be a member of a swarm, even a manager.
   returned: always, also with an error, unless the daemon itself did not answer
   type: dict
 health:
-  description: What the node's watcher reports, with C(label), the engine label's value; C(blocked), why the managers cannot see it, or null;
-    C(reasons); C(report), as O(health_report); C(shown), the label that the managers see, which may be outdated for a while; and
-    C(allocation_findings), a list for each finding. It has the name, the card, the ids of the task and of the holder, the user of the card, and the
-    time since when (C(docs/operate/allocation-check.md)).
+  description:
+    - The report of the node's watcher. C(label) is the value of the engine label. C(blocked) tells why the managers cannot see the label, or is
+      null. C(reasons) lists the reasons for the state. C(report) is the value of O(health_report). C(shown) is the label that the managers see,
+      which may be outdated for a while.
+    - C(allocation_findings) has a list for each finding, with the name, the card, the IDs of the task and of the holder, the user of the card, and
+      the start time. See C(docs/operate/allocation-check.md).
   returned: success; null if no watcher runs
   type: dict
   version_added: 0.3.0
 watcher_missing:
-  description: Whether the node should have a watcher of its GPUs (O(health)) and has none. RV(drift) has this too.
+  description: Whether the node should have a watcher of its GPUs (O(health)) and has none. RV(drift) contains this difference too.
   returned: success
   type: bool
   version_added: 0.3.0
 isolation:
-  description: The guard in front of NVIDIA's runtime, with its C(level); C(turned_off), whether an operator's file turns it off; C(found), by service
-    and name (C(docs/operate/isolation.md)) what it counted since the boot; and C(memory), by kind of memory its cards and the least that a
-    task can use.
+  description:
+    - The guard in front of NVIDIA's runtime. C(level) is the level of the guard. C(turned_off) tells whether an operator has turned off the guard
+      with a file.
+    - C(found) has the counts of the guard since the boot, by service and name (C(docs/operate/isolation.md)).
+    - C(memory) has the cards of each resource kind of memory, with the smallest amount that a task can use.
   returned: success; null if there is no guard
   type: dict
   version_added: 0.3.0
 isolation_level:
-  description: The level of this answer, which is O(isolation), or the current level of the node if it is not given.
+  description: The level for which the node was assessed. This is O(isolation) if it is set, or otherwise the current level of the node.
   returned: success
   type: str
   version_added: 0.3.0
@@ -346,7 +358,7 @@ react:
 images:
   description:
     - Images of the node for tests of GPUs, at most three, each with C(id), C(name) and C(cuda). Images based on
-      NVIDIA's CUDA images, by their name or their label C(maintainer), come first, then the newest.
+      NVIDIA's CUDA images, according to their name or their label C(maintainer), are listed first, then the newest images.
     - Images without glibc according to their name (Alpine, BusyBox) are excluded.
   returned: with O(look_for_images=true), if the daemon runs
   type: list
@@ -354,8 +366,10 @@ images:
   version_added: 0.2.0
 containers:
   description:
-    - The running containers, which a restart stops, with C(id), C(name), C(image), C(service), C(task), C(age) in seconds and C(swarm_networks).
-    - The C(swarm_networks) of a container that is not a task are its networks of the swarm. It loses them when the node leaves the swarm.
+    - The running containers, with C(id), C(name), C(image), C(service), C(task), C(age) in seconds and C(swarm_networks). A restart of the daemon
+      stops all of them.
+    - If a container is not a task, C(swarm_networks) lists the networks of the swarm that it is attached to. The container loses these networks when
+      the node leaves the swarm.
   returned: always, also with an error, unless the daemon itself did not answer
   type: list
   elements: dict

@@ -10,10 +10,11 @@ module: host_outcome
 short_description: Returns the outcome of a host on which a task failed (internal)
 version_added: 0.3.0
 description:
-  - Use it in a C(rescue), and register the result as C(gpu_swarm_outcome), which the end of the run reports. Then the other hosts go on.
-  - It reads the result that failed, and pings the host, unless the failed task timed out. It does not fail if the host is
+  - Use the module in a C(rescue), and register the result as C(gpu_swarm_outcome). Then the run continues on the other hosts, and reports the
+    outcome at its end.
+  - The module reads the result of the failed task. It also pings the host, unless the failed task timed out. It does not fail if the host is
     unreachable.
-  - A host that had an outcome before keeps it.
+  - If the host already has an outcome, the host keeps this outcome.
 options:
   failed_as:
     description:
@@ -51,7 +52,7 @@ state:
   description:
     - V(lost) means that the host does not answer, or that the task timed out. With V(waiting), new work on the host must end first. With V(failed),
       the host is as it was before. With V(out), it is not.
-    - A host with an earlier outcome may have any state.
+    - If the host already had an outcome, this is the state of that outcome.
   returned: always
   type: str
   sample: lost

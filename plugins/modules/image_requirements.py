@@ -7,11 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: image_requirements
-short_description: Reads what images on a node require of its driver (internal)
+short_description: Reads which driver the images on a node require (internal)
 version_added: 0.3.0
 description:
-  - Reads which of these images a node has, what they require of the driver, and whether the container toolkit there refuses a task whose image
-    requires another driver. It is for M(fleet.gpu_swarm.swarm_stack).
+  - Reads which of these images a node has, and which driver these images require.
+  - Also reads whether the container toolkit of the node refuses a task whose image requires another driver.
+  - M(fleet.gpu_swarm.swarm_stack) uses this module.
 options:
   images:
     description: The names of the images.
@@ -41,19 +42,19 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Read what the images on the node require
+- name: Read the requirements of the images on the node
   fleet.gpu_swarm.image_requirements:
     images: [nvcr.io/nvidia/pytorch:25.10-py3]
 """
 
 RETURN = r"""
 images:
-  description: The variables that NVIDIA's toolkit reads to decide whether to start a task of the image, for each image that the node has.
+  description: For each image that the node has, the variables from which NVIDIA's toolkit decides whether to start a task of the image.
   returned: success
   type: dict
   sample: {"nvcr.io/nvidia/pytorch:25.10-py3": {NVIDIA_REQUIRE_CUDA: cuda>=9.0}}
 enforces:
-  description: Whether the toolkit refuses a task whose image requires another driver. Null if that is unknown.
+  description: Whether the toolkit refuses a task whose image requires another driver. Null if this is unknown.
   returned: success
   type: bool
 """

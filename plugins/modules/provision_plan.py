@@ -10,13 +10,14 @@ module: provision_plan
 short_description: Sorts the hosts of a fleet by what a run has to do on them (internal)
 version_added: 0.1.0
 description:
-  - Takes the assessment of every host (the variable C(gpu_node_assessed), registered from
-    M(fleet.gpu_swarm.gpu_node) in check mode) and the manager's ledger, which may have come with its assessment, and decides what each host needs.
-  - Prints the impact on users before any change, or the table of the fleet if there is nothing to do.
-  - Reads the settings of the playbooks, which C(docs/reference/settings.md) lists, and returns those that tasks need, with their declared types.
-    Also the variables C(nvidia_container_toolkit_version), C(nvidia_container_toolkit_hold), C(swarm_member_move) and
+  - Decides which changes each host needs. It reads the assessment of every host and the ledger of the swarm.
+  - The assessment of a host is its variable C(gpu_node_assessed), the registered result of M(fleet.gpu_swarm.gpu_node) in check mode. The
+    assessment of a manager may contain the ledger.
+  - Prints the impact on users before any change. If there is nothing to do, it prints the table of the fleet.
+  - Reads the settings of the playbooks (C(docs/reference/settings.md)), and returns the settings that tasks need, with their declared types.
+  - Also reads the variables C(nvidia_container_toolkit_version), C(nvidia_container_toolkit_hold), C(swarm_member_move) and
     C(swarm_member_advertise_addr) of each host.
-  - M(fleet.gpu_swarm.check_settings) must check the settings first, because here an invalid value counts as the default.
+  - M(fleet.gpu_swarm.check_settings) must check the settings first, because this module uses the default instead of an invalid value.
   - Runs on the controller. Use it once in a play, with C(run_once).
 options:
   hosts:
@@ -25,7 +26,7 @@ options:
     elements: str
     required: true
   ledger:
-    description: What M(fleet.gpu_swarm.swarm_gpu_info) returned. Not needed if it came with the assessment of the manager, or if there is no swarm.
+    description: The result of M(fleet.gpu_swarm.swarm_gpu_info). Not needed if the assessment of the manager contains it, or if there is no swarm.
     type: dict
   reads:
     description: Whether to return RV(unread) instead of a plan, if more data about the swarm must be read first.
@@ -50,7 +51,7 @@ options:
   contents:
     description:
       - The names of the objects that would be lost with the swarm's last manager, as lists by V(services), V(secrets) and V(configs).
-      - Only for O(state=absent). Without it, the last manager does not leave.
+      - Only for O(state=absent). Without this option, the last manager does not leave the swarm.
     type: dict
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes.controller
@@ -59,7 +60,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: In check mode it adds only hosts with an error to a group, the one of failed hosts.
+    details: In check mode, the plan returns only the groups of hosts that fail, and of hosts whose package manager searches for the packages.
 seealso:
   - module: fleet.gpu_swarm.gpu_node
   - module: fleet.gpu_swarm.swarm_gpu_info
@@ -79,8 +80,8 @@ EXAMPLES = r"""
 RETURN = r"""
 unread:
   description:
-    - The data about the swarm that must be read first. If this is not empty, there is no plan, and of the values below only RV(manager),
-      RV(managers) and RV(settings) are returned.
+    - The data about the swarm that must be read first. If this list is not empty, there is no plan. The module then returns only RV(manager),
+      RV(managers) and RV(settings) besides.
     - V(ledger) is the result of M(fleet.gpu_swarm.swarm_gpu_info), V(evictions) is for O(evicted), V(contents) is for O(contents).
   returned: always
   type: list
@@ -88,7 +89,7 @@ unread:
   sample: [evictions]
   version_added: 0.3.0
 ledger:
-  description: The ledger that the plan is based on; empty without one.
+  description: The ledger that the plan is based on. Empty if there is no ledger.
   returned: always
   type: dict
   version_added: 0.3.0
@@ -99,17 +100,18 @@ settings:
   version_added: 0.2.0
 steps:
   description:
-    - For each host its needs (C(needs)), its C(groups), the C(impact) as text, its C(error), and the C(settings) that tasks need, by name.
-    - C(work) describes the running work and what the change does with it. The host C(waits_for) some of it, and may be C(left_alone) until that has
-      ended. C(restart_waits) is how many seconds the restart of dockerd waits for the drain.
-    - C(fault) is why the host is unfit for its advertised GPUs, and whether the run pauses it for that. C(membership) is its node in the swarm.
-      C(target) is its desired state.
-    - With O(state=absent) also the C(removal), such as why the host C(remains) in the swarm, and the C(entry) that an earlier run left in the
-      manager's list.
+    - The plan for each host. C(needs) lists the changes, C(groups) the groups of the host, and C(impact) the impact on users as text. C(error) is the
+      reason why the host is not changed, or not completely. C(settings) are the settings that tasks need, by name.
+    - C(work) describes the running work, and how the change affects this work. C(waits_for) lists the work that must end first. If C(left_alone) is
+      true, the host is not changed until then. C(restart_waits) is how many seconds the restart of dockerd waits for the drain.
+    - C(fault) tells why the host is unfit for its advertised GPUs, and whether the run pauses the host for this reason. C(membership) describes the
+      node of the host in the swarm. C(target) is the desired state of the host.
+    - With O(state=absent), each plan also has C(removal). Its C(remains) tells why the host remains in the swarm. Its C(entry) is the node ID that an
+      earlier run left in the manager's list.
   returned: always
   type: dict
 manager:
-  description: The manager that answered; empty if none did.
+  description: The manager that answered. Empty if no manager answered.
   returned: always
   type: str
 managers:
@@ -119,17 +121,17 @@ managers:
   elements: str
 rooms:
   description:
-    - How many tasks of each service had room when the plan was made (C(running), only those that swarm restarts), and how many were
-      waiting (C(pending)).
-    - Null with O(state=absent), because then no room returns.
+    - The numbers of tasks of each service when the plan was made. C(running) counts running tasks that swarm restarts, C(pending) counts pending
+      tasks.
+    - Null with O(state=absent), because a deprovision removes resources for good.
   returned: always
   type: dict
 left_lease:
-  description: The holder of the swarm's lease, if its run has ended or its time seems to be over. Otherwise empty.
+  description: The holder of the swarm's lease, if the holder's run has ended or the lease seems to have expired. Otherwise empty.
   returned: always
   type: str
 made:
-  description: When the plan was made, by a monotonic clock. A run may make several plans; the newest counts.
+  description: When the plan was made, by a monotonic clock. A run may make several plans, and uses only the newest.
   returned: always
   type: int
   version_added: 0.2.0
@@ -150,15 +152,14 @@ only_paused:
   elements: str
   version_added: 0.2.0
 cleared:
-  description: Hosts in service that still report a fault that this run did not find. This is recorded before another host returns to service.
+  description: Hosts in service that still report a fault that this run did not find. The run records this before another host returns to service.
   returned: always
   type: list
   elements: str
   version_added: 0.3.0
 notes:
   description:
-    - Whether a run without changes leaves a note in the swarm. It does with C(provision_note_run), or if the previous run noted failed hosts and none
-      fails now.
+    - Whether a run without changes writes a note to the swarm. This is true with C(provision_note_run), or if the previous run noted failed hosts.
   returned: always
   type: bool
   version_added: 0.2.0
@@ -169,8 +170,9 @@ to_change:
   elements: str
 isolation:
   description:
-    - The wanted C(level) of the nodes, and the C(change) to write to the swarm at the start, which is the option C(isolation) of
-      M(fleet.gpu_swarm.swarm_lease). It is empty if there is none.
+    - C(level) is the wanted level of the nodes.
+    - C(change) is the change to write to the swarm at the start, as the option C(isolation) of M(fleet.gpu_swarm.swarm_lease). Empty if there is no
+      change.
   returned: always
   type: dict
   version_added: 0.3.0

@@ -10,16 +10,17 @@ module: report
 short_description: Prints the table at the end of a playbook, with the outcome of each host (internal)
 version_added: 0.3.0
 description:
-  - Compares hosts with the manager's view, and prints a table, a line with the outcome, and the command to continue with if hosts are not done.
+  - Compares hosts with the manager's view of the swarm. Prints a table and a line with the outcome. If hosts are not done, it also prints the command
+    to continue.
   - Runs on the controller. Use it once in a play, with C(run_once).
 options:
   of:
     description:
       - With V(provision), each host is compared with its decision (C(gpu_node_assessed), C(gpu_node_applied)). The column C(advertised)
-        shows the manager's view of a node, and beside it the decision if that differs. If a host is in no swarm, it shows the resources of its
-        daemon.
+        shows the resources of the node as the manager sees them, and the decision if it differs. If a host is in no swarm, the column shows the
+        resources of the host's daemon.
       - With V(deprovision), the table shows the removed parts. A warning names services whose tasks do not fit on any remaining node.
-      - With V(status), it shows nodes, GPUs and services, or why one service is pending.
+      - With V(status), the table shows nodes, GPUs and services, or the reason why one service is pending.
       - With V(verify), GPUs, files and daemon of each host (C(gpu_node_assessed)) are compared with the resources and labels in the manager's view,
         and with the result of M(fleet.gpu_swarm.swarm_gpu_verify).
     type: str
@@ -35,7 +36,7 @@ options:
     description: The RV(fleet.gpu_swarm.provision_plan#module:steps) of the plan. Required with O(of=provision) and O(of=deprovision).
     type: dict
   unlabelled:
-    description: Why the nodes could not be labelled, for O(of=provision). Empty if they could.
+    description: Why the nodes could not be labelled, for O(of=provision). Empty if there was no such problem.
     type: str
     default: ""
   refused:
@@ -70,7 +71,7 @@ options:
     type: int
     default: 20
   hosts:
-    description: The hosts of the table of O(of=verify), in order. Required with O(of=verify).
+    description: The hosts of the table, in order. Required with O(of=verify).
     type: list
     elements: str
   tested:
@@ -105,14 +106,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 states:
-  description: The state of each host as text, V(ready), with O(of=deprovision) V(deprovisioned), or the reason why it is neither.
+  description: The state of each host as text. This is V(ready), V(deprovisioned) (with O(of=deprovision)), or the reason why the host is not done.
   returned: with O(of=provision) and O(of=deprovision)
   type: dict
   sample: {"n1": "ready", "n2": "waiting for container by-hand (for 3 h); paused"}
 waiting:
   description:
-    - Hosts on which something must end before they are changed. With O(of=verify), hosts on which no task was tried, for example because nothing
-      is free there, unless the test passed on another host.
+    - Hosts on which work must end before the run can change them. With O(of=verify), hosts on which no task was tested, for example
+      because no GPU is free. These hosts are not listed if the test passed on another host.
     - With O(of=status), names of nodes that take no new tasks because somebody wanted it, and of services with fewer tasks than they want.
   returned: success
   type: list
@@ -120,8 +121,8 @@ waiting:
   sample: [g4, train]
 not_ready:
   description:
-    - Hosts that are not as they should be for another reason, including those whose turn did not come. With O(of=status), names of nodes and
-      services in trouble.
+    - Hosts that are not done for another reason, including hosts that the run did not reach. With O(of=status), names of nodes and services in
+      trouble.
   returned: success, not with O(of=verify)
   type: list
   elements: str

@@ -10,12 +10,12 @@ module: repository_key
 short_description: Installs the key that signs a repository, if it is the expected key
 version_added: 0.2.0
 description:
-  - Compares the fingerprint of an OpenPGP key with the expected one before a package manager can trust the key. All keys in the
-    file must be this key, with any subkeys. A file with other content, such as text around the armor, is refused.
+  - Compares the fingerprint of an OpenPGP key with the expected fingerprint before a package manager can trust the key. All keys in the
+    file must be the expected key. It may have any subkeys. A file with other content, such as text around the armor, is refused.
   - A file with a subkey that its key has not signed is refused, because the fingerprint does not cover subkeys. RSA and Ed25519 signatures are
     supported.
-  - The installed file is generated from the checked keys, not copied from the fetched bytes.
-  - If the right key is already installed, nothing is fetched. Needs no gpg.
+  - The module generates the installed file from the checked keys. It does not copy the fetched bytes.
+  - If the right key is already installed, the module fetches nothing. It does not need gpg.
   - The directory of O(path) is created if it is missing.
 options:
   path:
@@ -25,7 +25,7 @@ options:
     type: path
     required: true
   armored:
-    description: Whether the file is armored, regardless of O(path). C(rpm --import) requires that.
+    description: Whether the file is armored, regardless of O(path). C(rpm --import) requires an armored file.
     type: bool
     default: false
     version_added: 0.3.0
@@ -42,7 +42,7 @@ options:
   fingerprint:
     description:
       - The key's fingerprint, 40 or 64 hexadecimal digits. Blanks and colons are ignored.
-      - If it is empty, any key is accepted, except from an O(url) with C(http), or one that redirects to C(http).
+      - If the fingerprint is empty, the module accepts any key, except from an O(url) that starts with C(http://) or redirects to C(http).
     type: str
     required: true
   timeout:
@@ -72,7 +72,7 @@ fingerprints:
   elements: str
   sample: [C95B321B61E88C1809C4F759DDCAE044F796ECB0]
 problem:
-  description: The type of problem, V(url) if the key could not be fetched, V(fingerprint) if it is another key or not a key.
+  description: The type of problem. V(url) means that the key could not be fetched. V(fingerprint) means that the content is another key or no key.
   returned: failure
   type: str
 """
@@ -95,7 +95,7 @@ def install(module, data):
     handle, temporary = tempfile.mkstemp(dir=module.tmpdir)
     with os.fdopen(handle, "wb") as file:
         file.write(data)
-    os.chmod(temporary, 0o644)  # apt reads it as its own user
+    os.chmod(temporary, 0o644)  # apt reads the key as another user than root
     module.atomic_move(temporary, module.params["path"])
 
 
@@ -131,7 +131,7 @@ def main():
         supports_check_mode=True,
     )
     url = module.params["url"]
-    module.params["url"] = url and mask(url)  # options are returned too, and shown with -vvv
+    module.params["url"] = url and mask(url)  # Ansible returns the options too, and shows them with -vvv
     try:
         result = converge(module, url)
     except GpuSwarmError as problem:

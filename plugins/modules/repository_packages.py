@@ -10,12 +10,12 @@ module: repository_packages
 short_description: Finds and downloads packages of a repository that may be unknown to the node
 version_added: 0.3.0
 description:
-  - The node's package manager reads one repository, or the node's own ones, into a temporary directory, searches packages there, and the
-    directory is removed again. The one repository need not be defined on the node, nor its key installed.
-  - The package manager's own settings, such as proxies, are used. Definitions, lists, logs, locks and trusted keys are in the
-    temporary directory.
-  - The key is compared with its fingerprint before anything is read, as M(fleet.gpu_swarm.repository_key) does.
-  - zypper also writes its cookies to C(/var/lib/YaST2/cookies), as in each call.
+  - Searches packages with the node's package manager, in one given repository or in the node's own repositories. The node needs neither a definition
+    of the given repository nor its key.
+  - The package manager uses its own settings, such as proxies. Definitions, lists, logs, locks and trusted keys are in a temporary directory, which
+    the module removes afterwards.
+  - The module compares the key with its fingerprint before the package manager reads the repository, as M(fleet.gpu_swarm.repository_key) does.
+  - zypper also writes its cookies to C(/var/lib/YaST2/cookies), as it always does.
 options:
   manager:
     description: The package manager.
@@ -33,31 +33,31 @@ options:
     required: true
   definition:
     description:
-      - The repository's definition, as the package manager reads it from a file. For C(dnf) and C(zypper) it is the section
+      - The repository's definition, in the format of the package manager's files. For C(dnf) and C(zypper), this is the section
         C(nvidia-container-toolkit).
-      - If it is empty, the node's own repositories are searched. C(apt) uses the lists on the node. C(dnf) and C(zypper) copy
-        their lists, and refresh the copy if it is too old.
+      - If the definition is empty, the module searches the node's own repositories. C(apt) uses the lists on the node. C(dnf) and C(zypper)
+        use a copy of their lists, and refresh the copy if it is too old.
     type: str
     default: ""
   key_path:
-    description: The path of the key in O(definition). An existing key there is used if it is the right one.
+    description: The path of the key in O(definition). If this path already has the right key, the module uses that key.
     type: path
   key_url:
-    description: The URL to fetch the key from otherwise.
+    description: The URL from which the module fetches the key if O(key_path) does not have the right key.
     type: str
   key_content:
-    description: The key itself, encoded in base64. It takes precedence over both.
+    description: The key itself, encoded in base64. It takes precedence over O(key_path) and O(key_url).
     type: str
   fingerprint:
-    description: The key's fingerprint. If it is empty, any key is accepted, except from an O(key_url) with C(http).
+    description: The key's fingerprint. If it is empty, the module accepts any key, except from an O(key_url) with C(http).
     type: str
     default: ""
   directory:
     description:
       - An existing directory to download the packages to, under their file names in the repository.
-        The package manager compares their checksums with those of the repository's signed lists. With dnf 4 this needs its plugin C(download)
-        of C(dnf-plugins-core).
-      - In check mode nothing is downloaded.
+        The package manager compares the checksums of the packages with the repository's signed lists. With dnf 4, the download needs the plugin
+        C(download) of C(dnf-plugins-core).
+      - In check mode, the module downloads nothing.
     type: path
   timeout:
     description: How many seconds the server of the key may take to answer.
@@ -69,7 +69,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: Without O(directory), it does the same in check mode.
+    details: Without O(directory), the module does the same in check mode as otherwise.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """
@@ -100,8 +100,8 @@ files:
   sample: [nvidia-container-toolkit_1.20.0-1_amd64.deb]
 problem:
   description: >-
-    The type of problem, V(url) if the key could not be fetched, V(fingerprint) if it is another key or not a key, V(repository) if
-    the repository could not be read, V(version) if it lacks a package in that version.
+    The type of problem. V(url) means that the key could not be fetched. V(fingerprint) means that the content is another key or no key. V(repository)
+    means that the repository could not be read. V(version) means that the repository does not have a package in this version.
   returned: failure
   type: str
 """
@@ -122,7 +122,7 @@ from ..module_utils._mask import mask
 
 
 def write_key(module, work):
-    """Write the key into the work directory after checking it, and return its path. The path in the definition decides on the form."""
+    """Write the key into the work directory after checking it, and return its path. The path in the definition decides on the format."""
     params = module.params
     wanted, path, armored = required_fingerprint(params["fingerprint"]), params["key_path"], params["manager"] != "apt"
     keys = read_installed(path, wanted, armored) if wanted and not params["key_content"] else None
@@ -130,7 +130,7 @@ def write_key(module, work):
         content = base64.b64decode(params["key_content"]) if params["key_content"] else fetch_key(module, module.key_url)
         keys = check_key(content, wanted, module.key_url if not params["key_content"] else "the key from the controller")
     file = os.path.join(work, "key" + os.path.splitext(path)[1])
-    write(file, encode_for(path, keys, armored), 0o644)  # apt reads it as its own user
+    write(file, encode_for(path, keys, armored), 0o644)  # apt reads the key as another user than root
     if file != os.path.join(work, "key"):
         os.symlink(file, os.path.join(work, "key"))
     return file
@@ -144,8 +144,8 @@ def write(path, content, mode=0o600):
 def copy(source, target):
     """Copy a directory of lists. If a file changes meanwhile, drop the copy: the package manager fetches the lists again."""
     try:
-        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("packages", "S.*"))  # sockets
-    except FileNotFoundError:  # the source itself
+        shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns("packages", "S.*"))  # S.* are sockets
+    except FileNotFoundError:  # the source directory does not exist
         return
     except shutil.Error:
         shutil.rmtree(target, ignore_errors=True)
@@ -177,7 +177,7 @@ def search(module, work):
 
 
 def move_files(source, target):
-    """Move all files below ``source`` to ``target`` and return their names. zypper creates folders of its own."""
+    """Move all files below ``source`` to ``target`` and return their names. zypper puts packages into subfolders."""
     paths = [os.path.join(folder, name) for folder, _folders, names in os.walk(source) for name in names]
     for path in paths:
         shutil.move(path, os.path.join(target, os.path.basename(path)))
@@ -192,7 +192,7 @@ def main():
             "version": {"type": "str", "required": True},
             "definition": {"type": "str", "default": ""},
             "key_path": {"type": "path"},
-            "key_url": {"type": "str", "no_log": False},  # its password is masked
+            "key_url": {"type": "str", "no_log": False},  # a password in the URL is masked below
             "key_content": {"type": "str", "no_log": False},
             "fingerprint": {"type": "str", "default": ""},
             "directory": {"type": "path"},
@@ -202,13 +202,13 @@ def main():
     )
     if module.params["definition"] and not (module.params["key_path"] and (module.params["key_url"] or module.params["key_content"])):
         module.fail_json(msg="definition is set without a key. Also set key_path, and key_url or key_content.")
-    # Options are returned too, and shown with -vvv. The URL of a mirror can contain a password.
+    # Ansible returns the options too, and shows them with -vvv. The URL of a mirror can contain a password.
     module.definition, module.key_url = module.params["definition"], module.params["key_url"]
     module.params.update(definition=mask(module.definition), key_url=module.key_url and mask(module.key_url))
     work = tempfile.mkdtemp(prefix="gpu-swarm-packages-")
     try:
         if module.params["manager"] == "apt":
-            os.chmod(work, 0o755)  # apt reads as its own user, which cannot enter Ansible's directories
+            os.chmod(work, 0o755)  # apt reads files as another user than root, who cannot enter Ansible's directories
         result = search(module, work)
     except GpuSwarmError as problem:
         module.fail_json(msg=mask(problem.message.replace(work, "")).rstrip("."), **problem.details)

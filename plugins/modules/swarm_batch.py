@@ -10,23 +10,23 @@ module: swarm_batch
 short_description: Carries out one step of a window on a manager, for a batch of hosts (internal)
 version_added: 0.2.0
 description:
-  - Runs modules of this collection on the manager to which the task is delegated, and returns an outcome for each host that does not pass
-    the step. It prints once what it waits for.
-  - It does not fail if the manager does not answer. Then RV(answered) is false, and another manager can carry out the same step.
-  - It reads the variables that the playbooks of this collection set, such as C(gpu_swarm_plan).
+  - Runs modules of this collection on the manager to which the task is delegated. Returns an outcome for each host that does not pass the step.
+    Prints once what it waits for.
+  - If the manager does not answer, the task does not fail. Then RV(answered) is false, and another manager can carry out the same step.
+  - The module reads the variables that the playbooks of this collection set, such as C(gpu_swarm_plan).
 options:
   step:
     description:
-      - V(start) acquires the lease of the swarm if anything must be changed, and returns nodes to service that need no other change.
+      - V(start) acquires the lease of the swarm if a change is needed. It also returns paused nodes to service if they need no other change.
       - V(acquire) acquires or renews the lease. V(renew) renews the same lease within a window.
-      - V(begin) reads the ledger, gives moved tasks time to start elsewhere, acquires or renews the lease, decides which hosts may
+      - V(begin) reads the ledger, gives moved tasks time to start elsewhere, and acquires or renews the lease. Then it decides which hosts may
         be changed now, pauses their nodes, and waits for tasks that C(provision_disrupt) of each host protects.
-      - V(drain) checks the remaining work on the hosts, renews the lease if that is due, removes finished jobs that would run again, and drains
+      - V(drain) checks the remaining work on the hosts, renews the lease if necessary, and removes finished jobs that would run again. Then it drains
         the nodes that still have movable tasks.
       - V(unlabel) writes the remaining labels after a deprovision.
       - V(restore) waits until the manager shows the decision, and returns the nodes to service.
-      - V(finish) returns the remaining nodes to service and labels them, waits as V(restore) does, and releases the lease
-        with a note of the number of hosts by outcome.
+      - V(finish) returns the remaining nodes to service and labels them, and waits as V(restore) does. Then it releases the lease and writes a note
+        to the swarm with the number of hosts by outcome.
     type: str
     choices: [start, acquire, begin, drain, renew, unlabel, restore, finish]
     required: true
@@ -36,7 +36,7 @@ options:
     elements: str
     required: true
   force:
-    description: Whether the lease of another run is taken.
+    description: Whether to take the lease even if another run has it.
     type: bool
     default: false
 extends_documentation_fragment:
@@ -50,7 +50,7 @@ attributes:
     support: full
   idempotent:
     support: partial
-    details: The lease is renewed each time.
+    details: Each call renews the lease.
   platform:
     platforms: posix
 seealso:

@@ -15,9 +15,9 @@ description:
   - Reports on which nodes a service fits, how many nodes each filter excludes, the nearest misses by name, and the tasks that must
     end to make room. Also reports why swarm has created fewer tasks than the service wants.
   - Returns the ledger of M(fleet.gpu_swarm.swarm_gpu_info) as well, from the same reading of the swarm.
-  - With O(textfile_directory) it writes the same as metrics, for Prometheus. Without that option it only reads.
+  - With O(textfile_directory), the module also writes the ledger as metrics for Prometheus. Without this option, it only reads.
 notes:
-  - Cluster volumes are not checked, and pending tasks of other services do not count, although they may take the room first.
+  - The module does not check cluster volumes. It ignores pending tasks of other services, although swarm may place these tasks first.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -27,12 +27,12 @@ extends_documentation_fragment:
 attributes:
   idempotent:
     support: partial
-    details: The file in O(textfile_directory) contains the time and is written each time. Without that option nothing is changed.
+    details: With O(textfile_directory), each call writes the file, because the file contains the time. Without this option, the module changes
+      nothing.
 options:
   services:
     description:
-      - The services to explain, by name or id, also without waiting tasks. V(*) means each service with fewer tasks than
-        it wants.
+      - The services to explain, by name or ID, even if no task of them is waiting. V(*) means each service with fewer tasks than it wants.
       - Unknown names are ignored.
     type: list
     elements: str
@@ -50,7 +50,7 @@ options:
     description:
       - The directory that the textfile collector of Prometheus' node_exporter reads, such as V(/var/lib/prometheus/node-exporter). The ledger
         is written there as metrics, to the file C(gpu-swarm.prom). A reader sees either the old or the new file.
-      - It is on the machine that the module runs on, and must exist. If the file cannot be written, the module fails, but still
+      - The directory is on the machine on which the module runs, and must exist. If the module cannot write the file, it fails, but still
         returns the ledger.
     type: path
     version_added: 0.3.0
@@ -84,7 +84,7 @@ textfile:
   version_added: 0.3.0
 explained:
   description:
-    - The services of O(services), ordered by name. The filters of swarm's scheduler are replayed, in their order, over the nodes as they are.
+    - The explanations of O(services), ordered by the name of the service. They apply the filters of swarm's scheduler, in their order, to the nodes.
     - Each explanation assumes that swarm places this service next. It does not predict which feasible node the scheduler would choose.
   returned: success
   type: list
@@ -94,22 +94,22 @@ explained:
     id: {type: str, description: The service's id.}
     mode: {type: str, description: 'V(Replicated), V(Global), V(ReplicatedJob) or V(GlobalJob).'}
     text: {type: str, description: The answer in a sentence.}
-    wanted: {type: int, description: 'How many tasks it wants, or wants to complete; null for a global service.'}
+    wanted: {type: int, description: 'How many tasks the service wants, or wants to complete. Null for a global service.'}
     live: {type: int, description: 'How many tasks have a node and should run.'}
     waiting: {type: int, description: How many tasks wait for a node.}
     needed: {type: int, description: How many tasks need a node now.}
-    over: {type: bool, description: 'Whether swarm starts no more tasks of it, because all tasks have ended or the service is scaled to 0.'}
-    since: {type: str, description: "When its first waiting task began to wait, as RFC 3339; null if none waits."}
-    age: {type: int, description: Whole seconds since then by the manager's clock; null if unknown.}
-    said: {type: str, description: The scheduler's own message for one of them.}
+    over: {type: bool, description: 'Whether swarm starts no more tasks of the service, because all tasks have ended or the service is scaled to 0.'}
+    since: {type: str, description: "When the first waiting task began to wait, as RFC 3339. Null if no task waits."}
+    age: {type: int, description: Whole seconds since then, by the manager's clock. Null if unknown.}
+    said: {type: str, description: The scheduler's own message for one of the waiting tasks.}
     without_tasks:
       description:
         - Why swarm has not created all tasks yet. Examples are a paused update, a job's limit of concurrent
           tasks, restart attempts that are used up, a restart delay, a network that is not allocated yet, a global service on a paused node.
       type: list
       elements: str
-    wants: {type: dict, description: 'What one task reserves, by resource kind; C(CPUs) and C(GiB of memory) among them.'}
-    nodes: {type: int, description: How many nodes were compared. Nodes that have a task of a global service do not count.}
+    wants: {type: dict, description: 'The reservation of one task, by resource kind. CPUs and memory have the kinds C(CPUs) and C(GiB of memory).'}
+    nodes: {type: int, description: How many nodes were compared. For a global service, nodes that already have its task are ignored.}
     excluded:
       description:
         - The filters that exclude nodes, in the scheduler's order, each with the number of C(nodes) that it excludes. C(filter) is
@@ -117,15 +117,15 @@ explained:
       type: list
       elements: dict
     feasible: {type: list, elements: str, description: Ids of the nodes that pass every filter.}
-    room: {type: int, description: 'How many of its tasks fit there at once; null if unlimited.'}
-    rooms: {type: dict, description: The same by the id of the feasible node.}
+    room: {type: int, description: 'How many tasks of the service fit on these nodes at once. Null if there is no limit.'}
+    rooms: {type: dict, description: How many tasks fit on each feasible node, by node ID.}
     fits: {type: bool, description: 'Whether all tasks that need a node fit, or one more task if none needs a node.'}
-    possible: {type: bool, description: Whether any node could run a task of it if that node were empty and schedulable.}
-    unchecked: {type: list, elements: str, description: 'Needs that are not checked, which is V(cluster volumes) or nothing.'}
+    possible: {type: bool, description: Whether any node could run a task of the service if the node were empty and schedulable.}
+    unchecked: {type: list, elements: str, description: 'Requirements that are not checked. This is V(cluster volumes), or the list is empty.'}
     nearest:
       description:
-        - The nodes that a single filter excludes, those that lack the least first. Each with C(filter), C(hostnames), and C(text),
-          which names the tasks that must end if resources are missing.
+        - The nodes that only one filter excludes. Nodes that lack the least are listed first.
+        - Each entry has C(filter), C(hostnames) and C(text). If resources are missing, C(text) names the tasks that must end.
       type: list
       elements: dict
   sample:
@@ -156,7 +156,7 @@ explained:
           hostnames: [g1]
           text: g1 has 1 NVIDIA-GPU free and would have 2 if batch.7 ended
 nodes:
-  description: As in M(fleet.gpu_swarm.swarm_gpu_info). The same applies to C(swarm), C(kinds), C(pools), C(pending), C(findings) and the others.
+  description: As in M(fleet.gpu_swarm.swarm_gpu_info). All other values of that module are returned too, such as C(swarm), C(kinds) and C(pending).
   returned: success
   type: list
   elements: dict
@@ -182,9 +182,9 @@ OPTIONS = dict(
 
 
 def run(params, check_mode):
-    """Return the module's result. Raises GpuSwarmError with it if the metrics cannot be written."""
+    """Return the module's result. Raise a GpuSwarmError that contains the result if the metrics cannot be written."""
     manager, wanted, directory = connect(params), params["services"], params["textfile_directory"]
-    # The metrics need all pending services.
+    # The metrics describe all pending services, so explain them too.
     result = read_ledger(manager, params["prefix"], [*wanted, ALL] if directory else wanted)
     result["owners"] = _owners(manager.services(), params["owner_label"])
     if not directory:
@@ -201,7 +201,7 @@ def run(params, check_mode):
 
 
 def _owners(services, label):
-    """Return the owner of each service that has one, by service name."""
+    """Return the owners of services by service name. Services without an owner are not listed."""
     labels = {service["Spec"]["Name"]: service["Spec"].get("Labels") or {} for service in services}
     return {name: own_labels[label] for name, own_labels in labels.items() if own_labels.get(label)}
 
