@@ -100,7 +100,7 @@ explained:
     needed: {type: int, description: How many tasks need a node now.}
     over: {type: bool, description: 'Whether swarm starts no more tasks of the service, because all tasks have ended or the service is scaled to 0.'}
     since: {type: str, description: "When the first waiting task began to wait, as RFC 3339. Null if no task waits."}
-    age: {type: int, description: Whole seconds since then, by the manager's clock. Null if unknown.}
+    age: {type: int, description: "Whole seconds since then, by the manager's clock. Null if unknown."}
     said: {type: str, description: The scheduler's own message for one of the waiting tasks.}
     without_tasks:
       description:
@@ -109,7 +109,7 @@ explained:
       type: list
       elements: str
     wants: {type: dict, description: 'The reservation of one task, by resource kind. CPUs and memory have the kinds C(CPUs) and C(GiB of memory).'}
-    nodes: {type: int, description: How many nodes were compared. For a global service, nodes that already have its task are ignored.}
+    nodes: {type: int, description: "How many nodes were compared. For a global service, nodes that already have its task are ignored."}
     excluded:
       description:
         - The filters that exclude nodes, in the scheduler's order, each with the number of C(nodes) that it excludes. C(filter) is
@@ -118,7 +118,7 @@ explained:
       elements: dict
     feasible: {type: list, elements: str, description: Ids of the nodes that pass every filter.}
     room: {type: int, description: 'How many tasks of the service fit on these nodes at once. Null if there is no limit.'}
-    rooms: {type: dict, description: How many tasks fit on each feasible node, by node ID.}
+    rooms: {type: dict, description: "How many tasks fit on each feasible node, by node ID."}
     fits: {type: bool, description: 'Whether all tasks that need a node fit, or one more task if none needs a node.'}
     possible: {type: bool, description: Whether any node could run a task of the service if the node were empty and schedulable.}
     unchecked: {type: list, elements: str, description: 'Requirements that are not checked. This is V(cluster volumes), or the list is empty.'}
