@@ -10,6 +10,7 @@ already keeps a node out of service, the node stays unchanged. Work on healthy c
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import time
@@ -149,7 +150,10 @@ def test_a_node_that_a_run_finds_healthy_is_not_paused_for_an_old_report(fleet: 
         run = fleet.playbook(inventory, *settings(swarm_member_react_limit=20))
         assert run.rc == 0, run.output
         stays = f"node {left} .*stays in service: it was paused for this fault before"
-        logs = lambda: "".join(fleet[name].run("journalctl", "--unit", UNIT, "--since", f"@{since}") for name in MANAGERS)  # noqa: E731
+
+        def logs() -> str:
+            return "".join(fleet[name].run("journalctl", "--unit", UNIT, "--since", f"@{since}") for name in MANAGERS)
+
         wait_until("the leader's word", lambda: re.search(stays, logs()), TURN_S, logs)
         assert {name: is_paused(fleet, name) for name in NODES} == dict.fromkeys(NODES, False)
         assert availabilities(fleet, left, since) == []
@@ -181,6 +185,11 @@ def two_processes(node: Node) -> tuple[str, str]:
     return first, node.run("pgrep", "--parent", first, check=False)
 
 
+def has_another_second(node: Node, former: str) -> bool:
+    """Return whether the second process runs, and is not the former one."""
+    return two_processes(node)[1] not in ("", former)
+
+
 def test_a_card_is_lost_while_tasks_run(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """The node is paused in time, and the tasks keep running, even the one on the lost card. Then a second card is lost.
 
@@ -203,8 +212,7 @@ def test_a_card_is_lost_while_tasks_run(fleet: Fleet, inventory: Path, before: d
         for name, (_first, second) in processes.items():
             fleet[name].run("kill", "-KILL", second)
     for name, (first, second) in processes.items():
-        another = lambda name=name, second=second: two_processes(fleet[name])[1] not in ("", second)  # noqa: E731
-        wait_until("another second process", another, WITHIN_S)
+        wait_until("another second process", functools.partial(has_another_second, fleet[name], second), WITHIN_S)
         assert two_processes(fleet[name])[0] == first
     assert labels[PAUSED_FOR].startswith(f"fault {gone} reason=lost since=")
     assert labels["gpu-swarm.former-availability"] == "active"

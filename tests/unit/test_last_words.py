@@ -20,6 +20,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 from ansible.executor.task_queue_manager import TaskQueueManager
 from swarm_api import named, node, pending, service
 
@@ -244,7 +245,7 @@ def test_a_quiet_run_prints_a_step_once(quiet):
 
 def test_a_quiet_run_names_the_host_of_a_difference(quiet):
     tasks = [{"ansible.builtin.copy": {"content": "new", "dest": "{{ playbook_dir }}/of-{{ inventory_hostname }}"}}]
-    (quiet / STARTED).with_name("steps.yml").write_text(json.dumps([{"name": "First", "hosts": "g1,g2", "gather_facts": False, "tasks": tasks}]))
+    (quiet / STARTED).with_name("steps.yml").write_text(yaml.safe_dump([{"name": "First", "hosts": "g1,g2", "gather_facts": False, "tasks": tasks}]))
     done = played(quiet, WELL, "-i", "g1,g2,", "--diff", *LOCAL, playbooks=["fleet.gpu_swarm.steps"], **QUIET)
     assert sorted(re.findall(r"^(.*)\n--- before", done.stdout, re.MULTILINE)) == ["g1:", "g2:"], done.stdout + done.stderr
 

@@ -69,7 +69,9 @@ def _login_from_helper(name: str, registry: str, path: str) -> dict[str, Any] | 
     program, server = "docker-credential-" + name, DOCKER_HUB_URL if registry == DOCKER_HUB else registry
     where = "%s names %s for the login to %s" % (path, program, registry)
     try:
-        done = subprocess.run([program, "get"], input=server.encode("utf-8"), capture_output=True, timeout=LIMIT_S, check=False)
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
+            [program, "get"], input=server.encode("utf-8"), capture_output=True, timeout=LIMIT_S, check=False
+        )
     except subprocess.TimeoutExpired as problem:
         raise LoginUnreadable("%s, which gave no answer within %d s. Run 'docker login %s' there" % (where, LIMIT_S, registry)) from problem
     except (OSError, subprocess.SubprocessError) as problem:

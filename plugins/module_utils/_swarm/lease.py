@@ -310,7 +310,7 @@ def module_result(change: LeaseChange, want: Mapping[str, Any]) -> dict[str, Any
         "since": format_time(after.since) if after else None,
         "expires_in": _remaining(after, now),
         "taken_from": before.holder if from_other else None,
-        "taken_after": -left if from_other and left is not None and left <= 0 else None,
+        "taken_after": abs(left) if from_other and left is not None and left <= 0 else None,
         "isolation": is_now.level,
         "isolation_before": was.level,
         "diff": {"before": _shown(before, was), "after": _shown(after, is_now)},

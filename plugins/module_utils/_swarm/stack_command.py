@@ -44,7 +44,7 @@ def refusal(docker: Sequence[str], text: str) -> str:
     """
     command = [*docker, "stack", "config", "--compose-file", "-"]
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
             command, input=text.encode("utf-8"), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=CONFIG_LIMIT_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -57,7 +57,7 @@ def deploy(docker: Sequence[str], directory: str, params: Mapping[str, Any]) -> 
     """Deploy the stack file in this directory. If Docker refuses, a part of the stack may exist already."""
     command = [*docker, *_connection(params), "stack", "deploy", "--compose-file", os.path.join(directory, FILE)]
     command += [flag for flag, option in (("--prune", "prune"), ("--with-registry-auth", "with_registry_auth")) if params[option]]
-    done = subprocess.run(
+    done = subprocess.run(  # pylint: disable=ansible-bad-function
         [*command, params["stack"]],
         env=_environment(directory, params),
         stdin=subprocess.DEVNULL,

@@ -51,9 +51,9 @@ def lines(text):
 def test_each_word_can_be_removed_alone(case):
     text = case["drop_in"]
     for number, line in enumerate(lines(text)):
-        for here, word in enumerate(line):
+        for word in line:
             left = list(lines(unit_text.remove(text, line, [word])))
-            assert [one.text for one in left[number]] == [one.text for one in line if one is not line[here]]
+            assert [one.text for one in left[number]] == [one.text for one in line if one is not word]
 
 
 def test_words_have_positions():

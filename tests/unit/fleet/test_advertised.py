@@ -12,8 +12,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.membership 
 HERE = {"eth0": ["10.0.0.5", "fe80::1"], "eth1": ["10.1.0.5"], "docker0": ["172.17.0.1"]}
 
 
-def swarm(state="active", addr="10.0.0.5", addresses=HERE, **more):
-    return {"state": state, "node_id": "n1", "addr": addr, "addresses": addresses, **more}
+def swarm(state="active", addr="10.0.0.5", **more):
+    return {"state": state, "node_id": "n1", "addr": addr, "addresses": HERE, **more}
 
 
 @pytest.mark.parametrize(

@@ -297,7 +297,7 @@ def test_config_toml_is_read_again_after_a_change(tmp_path: Path) -> None:
     called = Program(tmp_path)
     for position, name in enumerate("ab"):
         called.choose(position)
-        for _ in ("loads it", "has loaded it"):
+        for dummy in ("loads it", "has loaded it"):
             assert called("--version") == (0, f"NVIDIA Container Runtime version 1.20.0\n{name} --version\n", "")
             assert called("state", "x") == (0, f"{name} state x\n", "")
     called.config.write_text("[broken")

@@ -28,9 +28,9 @@ FILE: dict[str, Any] = {
 }
 
 
-def names(change: Any = None, former: Any = FILE, there: Any = ("s_a", "s_b")) -> list[str]:
-    """Return the services whose tasks are replaced."""
-    return [one["Name"] for one in marked(change, former, there) if "ForceUpdate" in one["TaskTemplate"]]
+def names(change: Any = None, there: Any = ("s_a", "s_b"), **more: Any) -> list[str]:
+    """Return the services whose tasks are replaced. ``former`` is the stack file of the last deployment."""
+    return [one["Name"] for one in marked(change, more.get("former", FILE), there) if "ForceUpdate" in one["TaskTemplate"]]
 
 
 def marked(change: Any, former: Any, there: Any) -> list[dict[str, Any]]:

@@ -201,8 +201,8 @@ class Daemon(Engine):
             self.validated.append(json.loads(stream.read()))
         return self.complains
 
-    def restart(self, reread, _limit_s=0):
-        if reread and self.needs_reload():
+    def restart(self, reload_units, _limit_s=0):
+        if reload_units and self.needs_reload():
             self.daemon_reload()
         self.start("restart")
 

@@ -19,8 +19,9 @@ P1, P2 = {"boot": "b", "tick": 100}, {"boot": "b", "tick": 200}
 KNOWN = {"process": P1, "sha256": "A", "seen": "A"}
 
 
-def look(process=P1, sha256="A", untouched=True, before_start=False, noted=None):
-    return Look(process, sha256, untouched, before_start, noted or {})
+def look(*process, sha256="A", untouched=True, before_start=False, noted=None):
+    """Return a look at the process of dockerd, which is P1 by default, and None if dockerd is down."""
+    return Look(process[0] if process else P1, sha256, untouched, before_start, noted or {})
 
 
 CASES = {
@@ -28,17 +29,17 @@ CASES = {
     "an edit is not loaded": (KNOWN, look(sha256="B", untouched=False), "A"),
     "an edit that looks older than dockerd after somebody set the clock": (KNOWN, look(sha256="B", untouched=False, before_start=True), "A"),
     "a start with an unchanged file": (KNOWN, look(P2), "A"),
-    "a start after a known edit": ({**KNOWN, "seen": "B"}, look(P2, "B"), "B"),
-    "an edit and then a start since the last look": (KNOWN, look(P2, "B", False, True), "B"),
-    "a start and then an edit since the last look": (KNOWN, look(P2, "B", False), None),
-    "an edit, a start and the former content again": (KNOWN, look(P2, "A", False), None),
+    "a start after a known edit": ({**KNOWN, "seen": "B"}, look(P2, sha256="B"), "B"),
+    "an edit and then a start since the last look": (KNOWN, look(P2, sha256="B", untouched=False, before_start=True), "B"),
+    "a start and then an edit since the last look": (KNOWN, look(P2, sha256="B", untouched=False), None),
+    "an edit, a start and the former content again": (KNOWN, look(P2, untouched=False), None),
     "dockerd is down": (KNOWN, look(None), None),
-    "a start after dockerd was down": ({"process": None, "sha256": None, "seen": "B"}, look(P2, "B"), "B"),
+    "a start after dockerd was down": ({"process": None, "sha256": None, "seen": "B"}, look(P2, sha256="B"), "B"),
     "the first look": ({}, look(), None),
-    "a reload or a restart by this collection": (KNOWN, look(P2, "C", False, noted={"process": P2, "sha256": "C"}), "C"),
+    "a reload or a restart by this collection": (KNOWN, look(P2, sha256="C", untouched=False, noted={"process": P2, "sha256": "C"}), "C"),
     "a new label by this collection": (KNOWN, look(sha256="C", untouched=False, noted={"process": P1, "sha256": "C"}), "C"),
     "an edit after a new label": (KNOWN, look(sha256="D", untouched=False, noted={"process": P1, "sha256": "C"}), "A"),
-    "no file": (KNOWN, look(P2, None, False), None),
+    "no file": (KNOWN, look(P2, sha256=None, untouched=False), None),
 }
 
 
@@ -146,11 +147,11 @@ def test_a_full_disk_or_a_systemd_that_hangs_ends_nothing(node, monkeypatch):
     node.look()
     node.process = P2
     with monkeypatch.context() as patched:
-        patched.setattr(starts.os, "replace", lambda *dummy: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        patched.setattr(starts.os, "replace", lambda *dummy: (dummy for dummy in ()).throw(OSError(28, "No space left on device")))
         node.it.look({})
     assert node.look() == node.sha256()
     node.process = dict(P2, tick=400)
     with monkeypatch.context() as patched:
-        patched.setattr(starts._bounded, "run", lambda *dummy: (_ for _ in ()).throw(starts.GpuSwarmError("hangs")))
+        patched.setattr(starts._bounded, "run", lambda *dummy: (dummy for dummy in ()).throw(starts.GpuSwarmError("hangs")))
         node.it.look({})
     assert node.look() == node.sha256()
