@@ -244,7 +244,7 @@ cuda:
 hangs:
   description: The library or command that did not answer in time, V(nvml) or the name of a command such as V(nvidia-ctk). The module stopped its
     work.
-  returned: if the module failed because of this
+  returned: with an error because of this
   type: str
   version_added: 0.2.0
 refused:
@@ -258,7 +258,7 @@ refused:
 came:
   description: The containers that were started after the module inspected the node and before it restarted the daemon, as in RV(containers). The
     module restored the files and did not restart the daemon.
-  returned: if the module failed because of this
+  returned: with an error because of this
   type: list
   elements: dict
   version_added: 0.2.0
