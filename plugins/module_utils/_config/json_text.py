@@ -41,7 +41,7 @@ class Container(NamedTuple):
 
 
 class Style(NamedTuple):
-    """The layout of the document. If ``indent`` is None, the document is on one line."""
+    """Line ends and indentation of the document. ``indent`` is None if the whole document is on one line."""
 
     eol: str
     indent: str | None

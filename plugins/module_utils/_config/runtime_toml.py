@@ -34,8 +34,10 @@ AUTO_IS_CDI = (1, 18)
 
 
 class Want(NamedTuple):
-    """The wanted content of config.toml. If ``swarm_resource`` is "", the file gets no active line. If ``mode`` is None, the mode stays
-    unchanged."""
+    """What config.toml should contain.
+
+    With an empty ``swarm_resource``, the file gets no active line. With ``mode`` None, the mode stays unchanged.
+    """
 
     swarm_resource: str
     mode: str | None = None
@@ -69,14 +71,14 @@ def toml_parser() -> Loads:
 
 
 def read_lines(content: bytes | None) -> dict[str, str | None]:
-    """Return ``{"swarm_resource": …, "mode": …}`` from the active lines; the value of a missing line is None. Needs no parser."""
+    """Return ``{"swarm_resource": …, "mode": …}`` from the active lines; the value of a missing line is None. Needs no TOML library."""
     raw = raw_values(content)
     swarm, mode = (raw.get(name) for name in (SWARM, MODE))
     return {"swarm_resource": None if swarm is None else unquote(swarm), "mode": None if mode is None else unquote(mode)}
 
 
 def raw_values(content: bytes | None) -> dict[tuple[str, ...], str]:
-    """Return {the parts of a name: the raw value} of all keys, including keys in inline tables. Needs no parser.
+    """Return {the parts of a name: the raw value} of all keys, including keys in inline tables. Needs no TOML library.
 
     NVIDIA's decoder also accepts a name in capitals if the documented spelling is missing (keysToTry in go-toml 1.9, marshal.go).
     """
@@ -90,7 +92,7 @@ def raw_values(content: bytes | None) -> dict[tuple[str, ...], str]:
 
 
 def values(content: bytes | None) -> dict[str, Any]:
-    """Return {dotted name: value} of all keys. A value is a text, a bool, a tuple of texts, or None for any other type. Needs no parser."""
+    """Return {dotted name: value} of all keys. A value is a text, a bool, a tuple of texts, or None for any other type. Needs no TOML library."""
     return {".".join(name): _typed(raw) for name, raw in raw_values(content).items()}
 
 
@@ -105,7 +107,7 @@ def _typed(raw: str) -> str | bool | tuple[str, ...] | None:
 def enforces_requirements(content: bytes | None, version: str | None) -> bool | None:
     """Return whether this toolkit refuses a task whose image requires another driver; None if its version is unknown.
 
-    Only the legacy mode refuses. Needs no parser.
+    Only the legacy mode refuses. Needs no TOML library.
     """
     mode = read_lines(content)["mode"] or DEFAULT_MODE
     if version is None:
@@ -115,7 +117,7 @@ def enforces_requirements(content: bytes | None, version: str | None) -> bool | 
 
 
 def is_as_wanted(content: bytes | None, want: Want) -> bool:
-    """Return whether the active lines have the wanted values. Needs no parser."""
+    """Return whether the active lines have the wanted values. Needs no TOML library."""
     lines = read_lines(content)
     return lines["swarm_resource"] == (want.swarm_resource or None) and want.mode in (None, lines["mode"])
 
