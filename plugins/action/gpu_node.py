@@ -25,8 +25,8 @@ ASSESS = "assess"
 MAY_BE_EMPTY = ("expect", "isolation", "nvml_path")
 VERBOSE = 3  # with this verbosity or more, Ansible shows the arguments and the whole answer of a module
 NOT_ITS_ANSWER = (
-    "%s: the answer is not one of this module (%s), so it is ignored. Run this again. If that does not help, find out who changed the software on "
-    "that machine."
+    "%s: the host did not return a valid answer of the module gpu_node (%s), so the answer is ignored. Run this again. If that does not help, find "
+    "out who changed the software on that machine."
 )
 
 

@@ -37,7 +37,7 @@ class ActionModule(ActionBase):
         answer = call_module(self, Call(MODULE, args, limit_s=limit), task_vars, host)
         problem = form_error({"failed": True, "swarm": answer["swarm"]}) if "swarm" in answer else None
         if problem:
-            answer = {"failed": True, "msg": f"{host} gave an answer that does not describe a membership: {problem}."}
+            answer = {"failed": True, "msg": f"{host} did not return a valid description of its swarm membership: {problem}."}
         if answer.get("failed"):
             answer["msg"] = explain_failure(answer, host, args)
         return merge_hash(result, {**answer, "_ansible_no_log": True} if TOKENS in answer else answer)

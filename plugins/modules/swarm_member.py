@@ -167,7 +167,7 @@ def _tokens(engine):
 
 def _join(engine, params, swarm):
     if swarm["state"] != "inactive":  # someone else has changed its membership since; a failed join must not undo that
-        raise GpuSwarmError("its swarm is in state %s now, but it was in no swarm when this run began" % swarm["state"], swarm=swarm)
+        raise GpuSwarmError("its swarm state is now %s, but the host was in no swarm when this run began" % swarm["state"], swarm=swarm)
     reachable = find_reachable(params["managers"], params["port_timeout"])
     if not reachable:
         raise GpuSwarmError("no manager can be reached", swarm=swarm, reachable=[])

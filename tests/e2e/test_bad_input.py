@@ -155,7 +155,7 @@ FAULTS = [
     Fault(4, "dockerd refuses", "x2", flag_for_later, no_flag, ("default-runtime", "specified both as a flag", "The files were restored")),
     Fault(
         4, "manager unreachable", "x4", lambda _, node: node.run("iptables", "--append", *FIREWALL),
-        lambda _, node: node.run("iptables", "--delete", *FIREWALL), ("2377", "reaches no manager"), {"swarm_member_port_timeout": 1},
+        lambda _, node: node.run("iptables", "--delete", *FIREWALL), ("2377", "cannot reach a manager"), {"swarm_member_port_timeout": 1},
     ),
 ]  # fmt: skip
 

@@ -25,7 +25,7 @@ def test_two_hosts_with_one_node_id_are_both_in_error(fleet: Fleet, first: Loud)
     assert run.rc == 2, run.output
     assert sorted(run.failed()) == ["g1", TWIN]
     for name, other in (("g1", TWIN), (TWIN, "g1")):
-        assert f"{name} and {other} show the same node id {node_id}" in run.failures(name)[-1]
+        assert f"{name} and {other} report the same node id {node_id}" in run.failures(name)[-1]
 
 
 def test_a_host_that_shows_another_host_s_node_id_changes_nothing_there(fleet: Fleet, first: Loud) -> None:

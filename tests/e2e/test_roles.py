@@ -98,7 +98,7 @@ def test_a_worker_of_another_swarm_is_only_moved_with_consent(fleet: Fleet, form
         # The assessment is from the start of the run. The node's task started after that.
         run = run_role(fleet, ["x1", "x2", "x5"], ["x4"], "--extra-vars", "swarm_member_move=true", x4={"gpu_node_assessed": before})
         assert run.rc != 0
-        assert "x4 stays in its swarm, because leaving would stop or disconnect work there: task web.1" in run.failures("x4")[-1]
+        assert "x4 does not leave its swarm, because leaving would stop or disconnect this work: task web.1" in run.failures("x4")[-1]
         assert guest.swarm()["NodeID"] == node_id
 
         run = run_role(fleet, ["x1", "x2", "x5"], ["x4"], "--extra-vars", "swarm_member_move=true swarm_member_move_busy=true")

@@ -162,7 +162,7 @@ def test_a_reinstalled_node_joins_and_its_former_entry_is_reported(fleet: Fleet,
         assert member(fleet, "g2")["Spec"]["Labels"] == before["Spec"]["Labels"]
         assert run.row("g2").split()[-1] == "ready"
         assert manager.docker_json("node", "inspect", before["ID"])[0]["Spec"] == before["Spec"]
-        assert f"g2: the swarm also lists a node with its host name g2 that is down (id {before['ID']}, " in in_one_line(run)
+        assert f"g2: the swarm lists a second node with the host name g2, and this node is down (id {before['ID']}, " in in_one_line(run)
         assert f"'docker node rm {before['ID']}'" in in_one_line(run)
     finally:
         manager.docker("node", "rm", "--force", before["ID"])

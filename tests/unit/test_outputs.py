@@ -35,7 +35,7 @@ SHOWN = [
     ("operate/allocation-check.md", "… but it is allocated to … (since …)"),
     ("operate/allocation-check.md", "it is allocated to … which has had no process there since …"),
     ("operate/dedicated-nodes.md", "without a reservation on nodes with GPUs: …"),
-    ("operate/several-swarms.md", "run different swarms: … An inventory has one swarm, also with --limit."),
+    ("operate/several-swarms.md", "run different swarms: … All managers of an inventory must be in one swarm, even those that --limit excludes."),
     ("reference/watcher.md", "faults of GPUs cannot be reported to the swarm's managers"),
     ("run/compose.md", "has no effect on Swarm and is ignored; instead: …"),
     ("run/compose.md", "swarm chooses the names of containers; other services use the name of the service"),

@@ -96,7 +96,7 @@ def find_way(address: str, tls: Tls | None = None) -> Way:
 def _split_place(address: str, place: str) -> tuple[str, int, str]:
     parts = _split_url("//" + place)
     if not parts or not parts.hostname or not parts.port:
-        raise Unanswered("docker_host %s names no host and port: write tcp://HOST:PORT" % address)
+        raise Unanswered("docker_host %s does not contain a host and a port: write tcp://HOST:PORT" % address)
     return parts.hostname, parts.port, parts.path.rstrip("/")
 
 
@@ -172,7 +172,7 @@ def _find_proxy(scheme: str, host: str, port: int) -> _Proxy | None:
     parts = _split_url(url if "://" in url else "http://" + url)
     variable = "%s_PROXY" % scheme.upper()
     if not parts or parts.scheme != "http" or not parts.hostname:
-        raise Unanswered("%s is %s: only proxies of http:// are supported for managers. Set NO_PROXY for %s" % (variable, url, host))
+        raise Unanswered("%s is %s, but only http:// proxies are supported for managers. Add %s to NO_PROXY" % (variable, url, host))
     headers = {"Proxy-Authorization": _basic(parts.username, parts.password or "")} if parts.username else {}
     return _Proxy(parts.hostname, parts.port or 80, headers)
 

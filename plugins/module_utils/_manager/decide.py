@@ -61,7 +61,7 @@ def decide(nodes: Sequence[Mapping[str, Any]], own_id: str, percent: int, memory
             candidates.append(node)
     most, paused = limit(nodes, percent), sum(is_paused_for_a_fault(node) and _is_up(node) for node in nodes)
     room = max(0, most - paused)
-    limit_reached = "%d of the %d GPU nodes are paused for a fault already, which is the limit (%d %%)" % (max(paused, most), watched(nodes), percent)
+    limit_reached = "%d of the %d GPU nodes are already paused for a fault, which is the limit (%d %%)" % (max(paused, most), watched(nodes), percent)
     alarms.update({node["ID"]: limit_reached for node in candidates[room:]})
     turn_s = min((seconds for seconds in turns.values() if seconds > 0), default=None)
     return Decision([(node, memory.reported[node["ID"]][0]) for node in candidates[:room]], alarms, turn_s), memory
@@ -136,7 +136,7 @@ def _why_not_paused(node: Mapping[str, Any], memory: Memory) -> str | None:
     """Return why no manager pauses this node although it reports a fault; None if the node may be paused."""
     fault, labels = memory.reported[node["ID"]][0], node["Spec"].get("Labels") or {}
     if labels.get(ON_LOSS) == REPORT:
-        return "gpu_node_on_loss is %s for it" % REPORT
+        return "gpu_node_on_loss is %s for this node" % REPORT
     # Somebody returned the node and knew this fault. The node may still report a fault that has just been fixed.
     known_faults = (memory.handled.get(node["ID"]), memory.repeated.get(node["ID"]), labels.get(PREFIX + PAUSED_FOR))
     if any(is_same_fault(fault, known) for known in known_faults if known):

@@ -146,8 +146,8 @@ class ManagerService:
         failure = service.start(self._unit_text())
         if failure is not None:
             raise GpuSwarmError(
-                "%s did not start: %s. Check 'journalctl -u %s' and run this again. Or set swarm_member_react: false to do without it; "
-                "then nothing pauses a node between two runs." % (UNIT, failure, UNIT)
+                "%s did not start: %s. Check 'journalctl -u %s' and run this again. To turn the service off, set swarm_member_react: false. "
+                "Then no node is paused for a fault between two runs." % (UNIT, failure, UNIT)
             )
 
     def _require_usable(self, part: str, directory: str) -> None:

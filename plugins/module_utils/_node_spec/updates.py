@@ -115,7 +115,7 @@ def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tu
     if want["labels"] is not None:
         labels, clashes = owned_labels.compute(labels, want["labels"], prefix, want.get("keep") or ())
         problems = [
-            "%s has label %s=%s, which this collection did not set, and %s is wanted"
+            "%s has the label %s=%s, which this collection did not set, so it is not changed to %s"
             % (name, key, before["Labels"][key], want["labels"][key])
             for key in clashes
         ]
@@ -230,7 +230,7 @@ def _write_one(manager: Manager | Leased, decision: Decision, want: Want, prefix
         (decision,) = decide([node], [change], [want])
         if not decision.change["changed"]:
             return decision
-    raise SwarmError("it was changed by someone else at each of %d attempts. Run this again." % ATTEMPTS)
+    raise SwarmError("somebody else changed it during each of %d attempts. Run this again." % ATTEMPTS)
 
 
 def diff(changes: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:

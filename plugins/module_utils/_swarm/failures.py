@@ -61,9 +61,9 @@ NOT_A_MANAGER = {
     "inactive": "The Docker daemon at {where} is in no swarm. Initialise or join one first, or run this on a manager.",
     "pending": "The Docker daemon at {where} is still joining its swarm{error}. Run this again when it has joined, or on another manager: {known}.",
     "locked": "The swarm on {where} is locked{error}. Unlock it there with 'docker swarm unlock' and its unlock key.",
-    "worker": "The Docker daemon at {where} is a worker, and only a manager can answer. Run this on a manager: {known}.",
+    "worker": "The Docker daemon at {where} is a worker, but only a manager can answer. Run this on a manager: {known}.",
     "no_quorum": "The swarm on {where} has no quorum{error}. Start managers until more than half of them answer; managers: {known}.",
-    "lost_leader": "The swarm on {where} lost its leader just now{error}. It has no quorum unless another manager takes over: start managers"
+    "lost_leader": "The swarm on {where} has just lost its leader{error}. It has no quorum unless another manager takes over: start managers"
     " until more than half of them answer, and run this again; managers: {known}.",
     "error": "The Docker daemon at {where} is in swarm state '{state}'{error}. Read its log (journalctl -u docker)."
     " Meanwhile, run this on another manager: {known}.",

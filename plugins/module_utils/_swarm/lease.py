@@ -150,7 +150,7 @@ def _write_and_read_back(manager: Manager, cluster: Mapping[str, Any], spec: Map
     manager.update_cluster(cluster["Version"]["Index"], spec)
     written, dummy = manager.cluster()
     if manager.leader() != leader:
-        raise OutOfSequence("Could not update the swarm: it was changed by someone else meanwhile. Run this again.")
+        raise OutOfSequence("Could not update the swarm: somebody else changed it at the same time. Run this again.")
     return ClusterAtLeaderTime(written, seconds(written["UpdatedAt"]), leader)
 
 
@@ -215,7 +215,7 @@ class Leased:
         lease = read(cluster["Spec"])
         if lease is None or lease.holder != self._holder:
             now = "%s has it now" % lease.holder if lease else "nobody has it now"
-            raise SwarmError("It was not written, because %s no longer has the lease of this swarm: %s. Run this again." % (self._holder, now))
+            raise SwarmError("The node was not updated, because %s no longer has the lease of this swarm: %s. Run this again." % (self._holder, now))
         self._checked = time.time()
 
 

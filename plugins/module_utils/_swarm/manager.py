@@ -64,7 +64,7 @@ def _tls(params: Mapping[str, Any], environ: Mapping[str, str]) -> Tls | None:
 
     cert, key = path("client_cert", "cert.pem"), path("client_key", "key.pem")
     if bool(cert) != bool(key):
-        raise SwarmError("client_cert is %s and client_key is %s: give both or neither." % (cert or "not set", key or "not set"))
+        raise SwarmError("client_cert is %s and client_key is %s: set both of them or none." % (cert or "not set", key or "not set"))
     authority = path("ca_path", "ca.pem")
     for option, file in (("ca_path", authority), ("client_cert", cert), ("client_key", key)):
         if file and not os.access(file, os.R_OK):
@@ -84,7 +84,7 @@ def until_written(attempt: Callable[[], Answer]) -> Answer:
             return attempt()
         except OutOfSequence:
             continue
-    raise SwarmError("The swarm was changed by someone else at each of %d attempts to change it. Run this again." % ATTEMPTS)
+    raise SwarmError("The swarm could not be changed: somebody else changed it during each of %d attempts. Run this again." % ATTEMPTS)
 
 
 class Manager:
@@ -316,13 +316,13 @@ class Manager:
     def _failure(self, what: str, exc: api.ApiError) -> SwarmError:
         words = exc.words
         if "out of sequence" in words:
-            return OutOfSequence("Could not %s: it was changed by someone else meanwhile. Run this again." % what)
+            return OutOfSequence("Could not %s: somebody else changed it at the same time. Run this again." % what)
         state = missing_leader(words)
         if state:
             message = NOT_A_MANAGER[state].format(where=self._where, error=" (%s)" % words, known="see 'docker node ls'")
             return SwarmError(message, swarm_state="no_quorum")
         if isinstance(exc, api.LoginUnreadable):
-            return SwarmError("Could not %s: the login of this machine cannot be used: %s." % (what, words))
+            return SwarmError("Could not %s: the login to the registry cannot be read on this machine: %s." % (what, words))
         if isinstance(exc, api.Refused):
             error = NotFound if exc.status == 404 else Refused if _is_refusal(exc) else SwarmError
             return error("The manager at %s refused to %s: %s." % (self._where, what, words))

@@ -56,7 +56,7 @@ def external(managers: Iterable[str], variables: Variables) -> list[str]:
         groups = [group for group in MEMBERS if group in variables[name].get("group_names", [])]
         if groups:
             raise GpuSwarmError(
-                f"{name} has {DOCKER_HOST}, so it is an external manager and nothing is changed on it, but it is also in the group "
-                f"{' and '.join(groups)}. Remove it from there, or remove {DOCKER_HOST}."
+                f"{name} has {DOCKER_HOST}, so it is an external manager, and a run must not change it. But {name} is also in the group "
+                f"{' and '.join(groups)}. Remove the host from that group, or remove {DOCKER_HOST}."
             )
     return names

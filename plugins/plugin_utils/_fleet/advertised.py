@@ -29,9 +29,9 @@ def unresolved_error(setting: str, swarm: Mapping[str, Any]) -> str | None:
         advertised_address(setting, swarm["addresses"])
     except ValueError as reason:
         return printable(
-            f"swarm_member_advertise_addr is {setting}, and {reason}. Docker would ignore that and advertise another address. This machine has "
-            f"{_list_addresses(swarm['addresses'])}: set swarm_member_advertise_addr to one of these addresses, or to an interface that has only "
-            "one; or leave it empty."
+            f"swarm_member_advertise_addr is {setting}, but {reason}. Docker would ignore the setting and advertise another address. "
+            f"This machine has {_list_addresses(swarm['addresses'])}. Set swarm_member_advertise_addr to one of these addresses, or to an interface "
+            "with one address. Or leave the setting empty."
         )
     return None
 
@@ -64,8 +64,8 @@ def warnings(differences: Mapping[str, str | None]) -> list[str]:
         return []
     more = f"; and {len(texts) - _MAX_NAMED} more" if len(texts) > _MAX_NAMED else ""
     text = (
-        f"{'; '.join(texts[:_MAX_NAMED])}{more}. A member keeps the address with which it joined: have it leave and join again (deprovision and "
-        "provision, with --limit), or fix swarm_member_advertise_addr."
+        f"{'; '.join(texts[:_MAX_NAMED])}{more}. A member keeps the address that it had when it joined. To change the address, let the member leave "
+        "and join again (run deprovision, then provision, both with --limit HOST). Or correct swarm_member_advertise_addr."
     )
     return [text]
 

@@ -46,18 +46,19 @@ def identity_error(name: str, node_id: str, labels: Mapping[str, str]) -> str | 
     if bound in (None, name):
         return None
     return (
-        f"It shows node id {node_id}, which belongs to the host {bound} by the node's label {BOUND}, so nothing is done with that node for "
-        f"{name}. If that machine is called {name} in the inventory now, run '{_rebind_command(name, node_id)}' on a manager and run this "
-        "again. If it is another machine, find out why it shows that id: it is a copy of the other machine, or somebody controls it."
+        f"This host reports the node id {node_id}, but the node's label {BOUND} says that the node belongs to the host {bound}. So the run changes "
+        f"nothing on that node for {name}. If {bound} was renamed to {name} in the inventory, run '{_rebind_command(name, node_id)}' on a manager "
+        f"and run this again. If {name} is another machine, find out why it reports that id: it is a copy of the other machine, or somebody "
+        "controls it."
     )
 
 
 def _shared_id_error(name: str, names: Iterable[str], node_id: str, labels: Mapping[str, str]) -> str:
     bound = owned_labels.bound_to(labels, LABEL_PREFIX)
-    owner = f" By its label {BOUND} that node is {bound}." if bound else ""
+    owner = f" The node's label {BOUND} says that the node belongs to {bound}." if bound else ""
     others = ", ".join(other for other in names if other != name)
     return (
-        f"{name} and {others} show the same node id {node_id}, so nothing is done with any of them.{owner} If this is one machine, keep one of these "
+        f"{name} and {others} report the same node id {node_id}, so none of them is changed.{owner} If this is one machine, keep one of these "
         "names in the inventory. If one is a copy of the other (a cloned virtual machine), run 'docker swarm leave --force' on the copy; "
         "it joins as a node of its own when you run this again."
     )

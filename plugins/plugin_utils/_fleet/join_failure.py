@@ -34,7 +34,7 @@ def _not_tried(answer: Mapping[str, Any], host: str, args: Mapping[str, Any], re
         return f"{host} could not join the swarm of {args.get('manager')} as {args.get('role')}: {reason}. Run this again."
     where = ", ".join(args["managers"]) or "any address"
     return (
-        f"{host} reaches no manager of the swarm: nothing answered at {where} within {args.get('port_timeout')} s. "
+        f"{host} cannot reach a manager of the swarm: nothing answered at {where} within {args.get('port_timeout')} s. "
         "Open TCP port 2377 from this node to the managers, or set swarm_member_remote_addrs to addresses where this node reaches them. "
         "The node is unchanged."
     )

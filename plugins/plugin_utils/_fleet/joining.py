@@ -172,7 +172,7 @@ def _external_error(known: Known) -> str | None:
     if known.host not in known.survey.external:
         return None
     return (
-        f"{known.host} has swarm_manager_docker_host, so it is an external manager and nothing is changed on it. Exclude it from this play "
+        f"{known.host} has swarm_manager_docker_host, so it is an external manager, and a run must not change it. Exclude it from this play "
         "('hosts: swarm_workers'), or remove swarm_manager_docker_host."
     )
 
@@ -185,7 +185,7 @@ def _unlisted_error(known: Known) -> str | None:
     reason = known.survey.complaint or str(known.listed.get("msg") or "").strip().rstrip(".") or "no reason given"
     return (
         f"The manager {manager} did not return its list of nodes: {reason}. If more than half of the swarm's managers "
-        "are down, there is no quorum: bring one of them back. See 'docker node ls' there."
+        "are down, there is no quorum: bring one of them back. Check 'docker node ls' on {manager}."
     )
 
 

@@ -82,8 +82,8 @@ def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Ite
     init_on = ready[0] if ready and error is None else None
     if error is None and init_on is None:
         error = (
-            f"There is no swarm yet, and none of its managers ({', '.join(managers)}) is in this run. "
-            "Run once without --limit, or with one of them in it."
+            f"There is no swarm yet, and --limit excludes all of its managers ({', '.join(managers)}) from this run. "
+            "Run the playbook once without --limit, or add one of these managers to the limit."
         )
     return {"live": [], "init_on": init_on, "error": error, "claims": claimants}
 
@@ -115,8 +115,8 @@ def _several_swarms_error(managers: list[str], swarms: Mapping[str, dict[str, An
         return None
     return (
         f"The hosts of the group swarm_managers run different swarms: {', '.join(f'{host} swarm {swarm_id}' for host, swarm_id in ids.items())}. "
-        "An inventory has one swarm, also with --limit. Give each swarm its own inventory (docs/operate/several-swarms.md). If you mean only one "
-        "of these swarms, remove the managers of the others from the group."
+        "All managers of an inventory must be in one swarm, even those that --limit excludes. Give each swarm its own inventory "
+        "(docs/operate/several-swarms.md), or remove the managers of the other swarms from the group."
     )
 
 
@@ -124,7 +124,7 @@ def _no_swarm_error(
     managers: list[str], answers: Mapping[str, Any], swarms: Mapping[str, dict[str, Any]], claims: list[str]
 ) -> str | None:
     if not managers:
-        return "No manager is named: put at least one host into the inventory group swarm_managers."
+        return "The group swarm_managers is empty. Put at least one host of the inventory into it."
     # Half-joined nodes were never in a swarm: their join failed.
     joined_hosts = [host for host in managers if host in swarms and swarms[host]["state"] != "inactive" and not swarms[host].get("half_joined")]
     unconfirmed = "".join(f" {unconfirmed_claim(host)}" for host in claims)
@@ -136,8 +136,8 @@ def _no_swarm_error(
     reasons += [f"{host}: swarm state {swarms[host]['state']}, not a working manager{_complaint(swarms[host])}" for host in joined_hosts]
     if reasons:
         return (
-            "No working swarm manager was found, and a new swarm is only initialised if every manager of the inventory "
-            f"answers and none is in a swarm. {'; '.join(reasons)}. "
+            "No working swarm manager was found. A new swarm is created only if every manager of the inventory answers and none of them is in a "
+            f"swarm. {'; '.join(reasons)}. "
             f"Bring these hosts back, or remove them from the group swarm_managers.{unconfirmed}"
         )
     return None
@@ -146,9 +146,9 @@ def _no_swarm_error(
 def unconfirmed_claim(host: str) -> str:
     """Return why the swarm that ``host`` claims to run is not used, and what to do."""
     return (
-        f"{host} says that it runs a swarm. No manager of the group swarm_managers confirms that, so no host joins that swarm. If it is the right "
-        f"swarm, put {host} into swarm_managers, at least until the others have joined. If nobody needs it, run "
-        "'docker swarm leave --force' there."
+        f"{host} reports that it is the manager of a swarm, but no manager of the group swarm_managers confirms this. So no host joins that swarm. "
+        f"If it is the right swarm, put {host} into swarm_managers, at least until the other hosts have joined. If nobody needs that swarm, run "
+        f"'docker swarm leave --force' on {host}."
     )
 
 
@@ -263,15 +263,15 @@ def _non_member_change(swarm: Mapping[str, Any], move: bool) -> dict[str, Any]:
     if swarm.get("control_available"):
         return _change(
             "none",
-            f"This node (id {swarm.get('node_id')}) is a manager of another swarm. Leaving could destroy that swarm, so it is "
-            "never done here: demote it there first, or run 'docker swarm leave --force' on it if nobody needs that swarm any more.",
+            f"This node (id {swarm.get('node_id')}) is a manager of another swarm. That swarm could be lost if the node left, so a run never moves "
+            "a manager. First demote the node in its swarm. If nobody needs that swarm any more, run 'docker swarm leave --force' on the node.",
         )
     if not move:
         return _change(
             "none",
-            f"This node (id {swarm.get('node_id')}) is not in the list of this swarm's manager. It is a worker of another "
-            f"swarm (managers {', '.join(swarm.get('managers') or []) or 'unknown'}) or was removed from this one. "
-            "Set swarm_member_move: true to have it leave and join this one.",
+            f"The manager of this swarm does not list this node (id {swarm.get('node_id')}). The node is a worker of another "
+            f"swarm (managers {', '.join(swarm.get('managers') or []) or 'unknown'}), or was removed from this swarm. "
+            "To let the node leave its swarm and join this one, set swarm_member_move: true.",
         )
     return _change("move")
 

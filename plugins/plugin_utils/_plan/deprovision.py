@@ -185,8 +185,8 @@ def _membership_error(host: Host, node: dict[str, Any] | None, swarm: Swarm) -> 
         )
     if node is None and host.leave:
         return (
-            f"This host (node id {host.node_id}) is in another swarm than {swarm.location['live'][0]}, or was removed from its list of nodes. "
-            "Run 'docker swarm leave' on this host, or set deprovision_leave: false for it, and run this again."
+            f"The manager {swarm.location['live'][0]} does not list this host (node id {host.node_id}): the host is in another swarm, or was removed "
+            "from the list. Run 'docker swarm leave' on this host, or set deprovision_leave: false for it, and run this again."
         )
     return None
 

@@ -106,12 +106,13 @@ def kept_in_service(nodes: Sequence[Mapping[str, Any]], percent: int) -> dict[st
         if (node["state"], node["availability"], reported.get("state"), reported.get("returned")) != ("ready", ACTIVE, label.FAULT, False):
             continue
         if node["labels"].get(ON_LOSS) == label.REPORT:
-            reasons[node["id"]] = f"stays in service, because gpu_node_on_loss is {label.REPORT} for it"
+            reasons[node["id"]] = f"stays in service, because gpu_node_on_loss is {label.REPORT} for this node"
         elif _was_paused_for_it(reported, node["labels"]):
-            reasons[node["id"]] = "stays in service, because somebody returned it after it was paused for that"
+            reasons[node["id"]] = "stays in service, because somebody returned it to service after it was paused for this fault"
         elif paused >= max_paused:
             limit_reached = f"{paused} of the {watched} GPU nodes are paused for a fault, which is the limit (swarm_member_react_limit {percent} %)"
-            reasons[node["id"]] = f"stays in service, because {limit_reached}: 'docker node update --availability pause {node['id']}' takes it out"
+            command = f"docker node update --availability pause {node['id']}"
+            reasons[node["id"]] = f"stays in service, because {limit_reached}. To pause it, run '{command}'"
     return reasons
 
 

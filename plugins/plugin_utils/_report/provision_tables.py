@@ -139,7 +139,8 @@ def old_entries(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, 
     """
     down = [node for node in nodes.values() if node["state"] == "down" and node["id"] not in ids.values()]
     return [
-        f"{host}: the swarm also lists a node with its host name {old['hostname']} that is down (id {old['id']}, last seen at {old['addr']}). "
+        f"{host}: the swarm lists a second node with the host name {old['hostname']}, and this node is down (id {old['id']}, last seen at "
+        f"{old['addr']}). "
         f"If that is an old entry of this host, run 'docker node rm {old['id']}' on a manager."
         for host, node_id in ids.items()
         for old in down

@@ -28,9 +28,9 @@ def problem(task_vars: Mapping[str, Any]) -> str | None:
         return None
     shown = ", ".join(printable(name)[:MAX_WIDTH] for name in names[:MAX_SHOWN]) + (", …" if len(names) > MAX_SHOWN else "")
     return (
-        f"{task_vars['inventory_hostname']}: this host returned facts with names of settings ({shown}), which would override the inventory, so "
-        "nothing is done there. Find out who controls that machine. If such a fact is your own (facts of a module, set_fact with cacheable: "
-        "true), give it another name, remove it from the fact cache (--flush-cache), and run this again."
+        f"{task_vars['inventory_hostname']}: this host returned facts that have the names of settings ({shown}). They would override the inventory, "
+        "so the host is not changed. Find out who controls that machine. If such a fact is your own (facts of a module, set_fact with "
+        "cacheable: true), give it another name, remove it from the fact cache (--flush-cache), and run this again."
     )
 
 

@@ -236,7 +236,7 @@ def test_a_host_whose_facts_are_settings_is_not_changed(run_playbook):
     results = run_playbook("ansible.builtin.ping:", *own, INFO)
     assert not results[-2]["good"].get("failed")
     assert results[-2]["bad"]["failed"]
-    assert "bad: this host returned facts with names of settings (verify_image)" in results[-2]["bad"]["msg"]
+    assert "bad: this host returned facts that have the names of settings (verify_image)" in results[-2]["bad"]["msg"]
     assert last_message(results) == "mine True"
 
 

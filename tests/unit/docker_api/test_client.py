@@ -210,12 +210,12 @@ def test_a_path_goes_before_every_request(serve):
     ("address", "words"),
     [
         ("ssh://root@m1", "begins with ssh://, which this collection does not support: write unix:// or tcp://"),
-        ("tcp://m1", "docker_host tcp://m1 names no host and port"),
-        ("tcp://:2376", "names no host and port"),
-        ("tcp://m1:x", "names no host and port"),
-        ("tcp://[::1:2376", "names no host and port"),
-        ("tcp://m 1:2376", "names no host and port"),
-        ("tcp://u:s3cret@m1:x", r"docker_host tcp://u:\*\*\*@m1:x names no host and port"),
+        ("tcp://m1", "docker_host tcp://m1 does not contain a host and a port"),
+        ("tcp://:2376", "does not contain a host and a port"),
+        ("tcp://m1:x", "does not contain a host and a port"),
+        ("tcp://[::1:2376", "does not contain a host and a port"),
+        ("tcp://m 1:2376", "does not contain a host and a port"),
+        ("tcp://u:s3cret@m1:x", r"docker_host tcp://u:\*\*\*@m1:x does not contain a host and a port"),
     ],
 )
 def test_an_address_that_leads_nowhere(address, words):
@@ -362,7 +362,7 @@ def test_a_proxy_that_cannot_be_used_is_an_error_that_names_it(serve, monkeypatc
     monkeypatch.setenv("HTTPS_PROXY", proxy)
     with pytest.raises(Unanswered) as caught:
         Client("tcp://m1.example.org:2376", Tls())
-    assert caught.value.words.startswith(f"HTTPS_PROXY is {shown}: only proxies of http:// are supported for managers.")
+    assert caught.value.words.startswith(f"HTTPS_PROXY is {shown}, but only http:// proxies are supported for managers.")
 
 
 def test_a_unix_socket_needs_no_proxy(local, monkeypatch):

@@ -31,8 +31,8 @@ def test_a_host_joins_only_with_an_address_that_docker_accepts(state, action, se
     if words is None:
         assert found["error"] is None
     else:
-        assert f"swarm_member_advertise_addr is {setting}, and {words}" in found["error"]
-        assert "This machine has 10.0.0.5 (eth0), fe80::1 (eth0), 10.1.0.5 (eth1): set" in found["error"]
+        assert f"swarm_member_advertise_addr is {setting}, but {words}" in found["error"]
+        assert "This machine has 10.0.0.5 (eth0), fe80::1 (eth0), 10.1.0.5 (eth1). Set" in found["error"]
 
 
 @pytest.mark.parametrize("addresses", [None, {}])
@@ -77,4 +77,4 @@ def test_all_hosts_are_in_one_warning():
     assert text.startswith("g1 advertises 10.0.0.5; g2 advertises")
     (five,) = warnings({f"g{number}": "advertises 10.0.0.5" for number in range(5)})
     assert "g4 advertises 10.0.0.5. A member keeps" in five
-    assert "g5 advertises 10.0.0.5; and 3 more. A member keeps the address with which it joined: have it leave and join again" in text
+    assert "g5 advertises 10.0.0.5; and 3 more. A member keeps the address that it had when it joined. To change the address, let" in text

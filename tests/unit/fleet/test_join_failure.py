@@ -14,7 +14,7 @@ CASES = {
     "no manager can be reached": (
         JOINS,
         {"msg": "no manager can be reached", "swarm": {"state": "inactive"}, "reachable": []},
-        ["w1 reaches no manager of the swarm: nothing answered at 192.0.2.1:2377, 192.0.2.2:2377 within 5 s.", "Open TCP port 2377",
+        ["w1 cannot reach a manager of the swarm: nothing answered at 192.0.2.1:2377, 192.0.2.2:2377 within 5 s.", "Open TCP port 2377",
          "The node is unchanged."],
     ),
     "refused": (

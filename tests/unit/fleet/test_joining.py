@@ -202,12 +202,12 @@ def test_nodes_report_to_that_service(engine, reported):
 
 
 REFUSED = {
-    "no manager is named": (replace(NEW, managers=()), "No manager is named"),
+    "no manager is named": (replace(NEW, managers=()), "The group swarm_managers is empty"),
     "a manager does not answer": (Fleet({"m1": FRESH, "m2": DEAD, "w1": FRESH}), "m2: No route to host"),
     "a manager was not queried": (Fleet({"m1": FRESH, "w1": FRESH}), "m2: it was not queried"),
-    "the host is in another swarm": (OTHERS, "Set swarm_member_move: true"),
+    "the host is in another swarm": (OTHERS, "set swarm_member_move: true"),
     "the host manages another swarm": (
-        Fleet({"m1": manager("i1"), "w1": manager("x9")}, nodes=ONE, move=True), "manager of another swarm. Leaving could destroy that swarm"
+        Fleet({"m1": manager("i1"), "w1": manager("x9")}, nodes=ONE, move=True), "manager of another swarm. That swarm could be lost"
     ),
     "the host is locked": (Fleet({"m1": manager("i1"), "w1": answer_of("locked")}, nodes=ONE), "The swarm is locked on this node"),
     "the host's dockerd is stopped": (Fleet({"m1": manager("i1"), "w1": STOPPED}, nodes=ONE), "dockerd is not running on this host"),
@@ -215,16 +215,18 @@ REFUSED = {
         Fleet({"m1": manager("i1"), "w1": answer_of(missing=["engine"])}, nodes=ONE), "Docker Engine is not installed on this host"
     ),
     "the node belongs to another host": (
-        Fleet({"m1": manager("i1"), "w1": worker("i3")}, nodes=[node("i1", "manager"), node("i3", host="w2")]), "which belongs to the host w2"
+        Fleet({"m1": manager("i1"), "w1": worker("i3")}, nodes=[node("i1", "manager"), node("i3", host="w2")]),
+        "says that the node belongs to the host w2",
     ),
     "only a host outside swarm_managers runs a swarm": (
-        Fleet({"m1": FRESH, "w1": manager("i1")}, managers=("m1",)), "w1 says that it runs a swarm. No manager of the group swarm_managers confirms"
+        Fleet({"m1": FRESH, "w1": manager("i1")}, managers=("m1",)),
+        "w1 reports that it is the manager of a swarm, but no manager of the group swarm_managers confirms this",
     ),
     "the manager is locked, and a worker claims to run the swarm": (
         Fleet({"m1": answer_of("locked", "i1"), "w1": manager("i3"), "w2": FRESH}, me="w2", managers=("m1",), nodes=ONE), "The swarm is locked on m1"
     ),
     "a manager of the group is only a worker": (
-        Fleet({"m1": worker("i3"), "w1": manager("i1")}, nodes=ONE, managers=("m1",)), "put w1 into swarm_managers, at least until the others have"
+        Fleet({"m1": worker("i3"), "w1": manager("i1")}, nodes=ONE, managers=("m1",)), "put w1 into swarm_managers, at least until the other hosts"
     ),
     "the last manager would become a worker": (
         Fleet({"m1": DEAD, "w1": manager("i1")}, managers=("m1",), nodes=ONE), "No working swarm manager was found"
@@ -367,7 +369,7 @@ STAYING = {
     "no list of nodes": (replace(RUNS, nodes=None, refused="timed out"), True, "The manager m1 did not return its list of nodes: timed out. If"),
     "it is in another swarm": (OTHERS, True, "w1 (node id x9) is not in the swarm of m1. If it should leave its current swarm, run 'docker"),
     "the node belongs to another host": (
-        replace(RUNS, nodes=[node("i1", "manager"), node("i3", host="w2")]), True, "which belongs to the host w2 by the node's label"
+        replace(RUNS, nodes=[node("i1", "manager"), node("i3", host="w2")]), True, "says that the node belongs to the host w2"
     ),
     "other nodes would lose their last manager": (
         Fleet({"m1": manager("i1")}, me="m1", nodes=[node("i1", "manager"), node("i3", hostname="gpu-3")]),

@@ -177,7 +177,7 @@ def test_a_worker_that_claims_to_be_a_manager_is_not_believed(case):
     found = find_swarm({"a": said, "x": VOUCHED}, ["a"], ["a", "x", "w"])
     assert (found["live"], found["init_on"], found["claims"]) == ([], None, ["x"])
     assert words in found["error"]
-    assert "x says that it runs a swarm. No manager of the group swarm_managers confirms that" in found["error"]
+    assert "x reports that it is the manager of a swarm, but no manager of the group swarm_managers confirms this" in found["error"]
 
 
 @pytest.mark.parametrize("case", NOT_FOUND)

@@ -216,7 +216,7 @@ def test_beyond_the_limit_each_fault_raises_only_one_alarm(start, capsys):
     assert swarm.writes == 2
     logged = capsys.readouterr().out
     assert logged.count("ALARM") == 2
-    assert "2 of the 4 GPU nodes are paused" in logged
+    assert "2 of the 4 GPU nodes are already paused" in logged
 
 
 @pytest.mark.parametrize("limit", [20, 1])

@@ -89,7 +89,7 @@ def test_a_swarm_is_left():
 @pytest.mark.parametrize("state", ["pending", "error", "locked"])
 def test_an_operation_that_someone_else_started_is_left_alone(state):
     daemon = Daemon({**NONE, "state": state})
-    with pytest.raises(GpuSwarmError, match="its swarm is in state %s" % state):
+    with pytest.raises(GpuSwarmError, match="its swarm state is now %s" % state):
         swarm_member.result(daemon, params("joined"), False)
     assert daemon.posted == {}
 

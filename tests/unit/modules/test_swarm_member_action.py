@@ -47,5 +47,5 @@ def test_a_failed_join_shows_its_token_nowhere(tmp_path):
     tasks = json.loads(done.stdout[done.stdout.index("{\n") :])["plays"][0]["tasks"]
     task, message = (one["hosts"]["w1"]["msg"] for one in tasks[-2:])
     assert "swarm_member" in str(task), "the test looks at the task that failed"
-    assert "w1 could not join the swarm of m1 as worker: its swarm is in state unknown" in message
+    assert "w1 could not join the swarm of m1 as worker: its swarm state is now unknown" in message
     assert TOKEN not in done.stdout + done.stderr

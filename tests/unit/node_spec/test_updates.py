@@ -317,8 +317,8 @@ def test_one_conflict_keeps_all_nodes_unchanged(monkeypatch):
     wants = [want(labels={"m": "T4"}), want("n2", labels={"m": "T4"}), want("n3", labels={"k": "T4"})]
     with pytest.raises(SwarmError) as caught:
         run(manager, *wants, monkeypatch=monkeypatch)
-    assert "host-n2 (n2) has label m=bob, which this collection did not set, and T4 is wanted" in caught.value.message
-    assert "host-n3 (n3) has label k=eve" in caught.value.message
+    assert "host-n2 (n2) has the label m=bob, which this collection did not set, so it is not changed to T4" in caught.value.message
+    assert "host-n3 (n3) has the label k=eve" in caught.value.message
     assert manager.updates == []
 
 

@@ -316,7 +316,7 @@ ERRORS = {
         replace(swarm(M1, entry()), location={"live": ["m"], "init_on": None, "error": "two swarms"}),
         "two swarms",
     ),
-    "another swarm": ({"node_id": "x9"}, swarm(M1), "is in another swarm than m"),
+    "another swarm": ({"node_id": "x9"}, swarm(M1), "The manager m does not list this host"),
 }
 
 

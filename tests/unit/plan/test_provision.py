@@ -867,7 +867,7 @@ def test_a_host_that_shows_another_host_s_node_is_an_error(change):
     step = step_of(host("g7", **change), swarm(member(bound="g1", **LEFT)))
     assert (step.needs, step.groups, step.membership.node_id) == ([], [] if "failed" in change else [END], None)
     if "failed" not in change:
-        assert "shows node id n1, which belongs to the host g1" in step.error
+        assert "reports the node id n1, but the node's label gpu-swarm.host says that the node belongs to the host g1" in step.error
         assert "docker node update --label-add gpu-swarm.host=g7 n1" in step.error
 
 
@@ -875,9 +875,9 @@ def test_two_hosts_with_one_node_id_are_both_in_error():
     hosts = [host("a", **RESTART), host("b", manager=True), host("c", node_id="c", **RESTART), host("d", node_id=None), host("e", node_id=None)]
     for bound in (None, "a"):
         steps = plan(hosts, swarm(member(bound=bound), member("c")))
-        assert ["show the same node id n1" in (step.error or "") for step in steps.values()] == [True, True, False, False, False]
-        assert "a and b show" in steps["a"].error
-        assert "b and a show" in steps["b"].error
+        assert ["report the same node id n1" in (step.error or "") for step in steps.values()] == [True, True, False, False, False]
+        assert "a and b report" in steps["a"].error
+        assert "b and a report" in steps["b"].error
         assert [step.groups for step in steps.values()] == [[END], [END], WINDOWED, [JOIN, LABEL, END], [JOIN, LABEL, END]]
 
 

@@ -123,8 +123,8 @@ FULL = "stays in service, because 1 of the 2 GPU nodes are paused for a fault, w
         ({}, [claims(node("g2", availability="pause", labels={MARK: "active", PAUSED_FOR: LOST}), LOST)], FULL),
         ({}, [claims(node("g2"), "ok")], ""),  # the service on the managers will pause it
         ({}, [claims(node("g%d" % number), "ok") for number in range(2, 12)], ""),
-        ({"fleet.gpu-swarm.on-loss": "report"}, [], "stays in service, because gpu_node_on_loss is report for it"),
-        ({MARK: "active", PAUSED_FOR: LOST}, [], "stays in service, because somebody returned it after it was paused for that"),
+        ({"fleet.gpu-swarm.on-loss": "report"}, [], "stays in service, because gpu_node_on_loss is report for this node"),
+        ({MARK: "active", PAUSED_FOR: LOST}, [], "stays in service, because somebody returned it to service after it was paused for this fault"),
         ({MARK: "active", PAUSED_FOR: LOST.replace("lost", "hang")}, [], ""),
         ({MARK: "active", PAUSED_FOR: LOST + "1"}, [], ""),  # the fault came back
     ],
@@ -133,7 +133,7 @@ def test_why_a_node_with_a_fault_stays_in_service(labels, others, why):
     row = status.status(read([claims(node("g1", labels=labels), LOST), *others]))["nodes"][0]
     assert (row["state"], row["verdict"]) == ("fault", "failed")
     said = row["why"].partition("; ")[2]
-    assert said == (f"{FULL}: 'docker node update --availability pause g1' takes it out" if why == FULL else why)
+    assert said == (f"{FULL}. To pause it, run 'docker node update --availability pause g1'" if why == FULL else why)
 
 
 def test_the_limit_of_the_managers_counts():

@@ -282,8 +282,8 @@ def test_a_refused_certificate_is_an_error_with_its_remedy(serve, tmp_path):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"client_cert": "/none/cert.pem"}, "give both or neither"),
-        ({"client_key": "/none/key.pem"}, "give both or neither"),
+        ({"client_cert": "/none/cert.pem"}, "set both of them or none"),
+        ({"client_key": "/none/key.pem"}, "set both of them or none"),
         ({"client_cert": "/none/cert.pem", "client_key": "/none/key.pem"}, "/none/cert.pem on .*: client_cert cannot be read"),
         ({"ca_path": "/none/ca.pem"}, "/none/ca.pem on .*: ca_path cannot be read"),
     ],
