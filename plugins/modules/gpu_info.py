@@ -10,17 +10,18 @@ module: gpu_info
 short_description: Reads the NVIDIA GPUs of a node
 version_added: 0.1.0
 description:
-  - Reads every GPU of the node through NVML, NVIDIA's management library, which comes with the driver. Changes nothing.
+  - Reads every GPU of the node through NVML. NVML is NVIDIA's management library, and is part of the driver. The module changes nothing.
   - Every number is read from the driver. A value that a card or a driver does not support is null.
   - If a GPU fails, the module still returns all GPUs. The failed GPU has RV(gpus[].health.state=failed), the reason from NVML, and the values that
     could be read.
-  - If the node lacks the Python binding of NVML, the controller sends its copy for this task. The module installs nothing on the node. The
-    node needs no network access.
+  - If the node does not have the Python binding of NVML, the controller sends its own copy for this task. The module installs nothing on the node.
+    The node needs no network access.
 options:
   library_path:
     description:
       - A directory or zip file on the node to load C(pynvml) from, if the node's own Python does not have it.
-      - If not given, the libraries that M(fleet.gpu_swarm.gpu_node) keeps on the node are tried first, then the controller sends its copy.
+      - If not given, the module tries the libraries that M(fleet.gpu_swarm.gpu_node) keeps on the node. If they are missing, the controller sends its
+        copy.
     type: path
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
@@ -88,7 +89,7 @@ gpus:
   elements: dict
   contains:
     index:
-      description: The number of the GPU in NVML's order, as C(nvidia-smi) shows it. It may change with a reboot.
+      description: The number of the GPU in NVML's order, as C(nvidia-smi) shows it. The number may change with a reboot.
       type: int
       sample: 0
     uuid:
@@ -174,8 +175,8 @@ gpus:
       contains:
         state:
           description:
-            - V(ok).
-            - V(warning) for a GPU that works and needs attention, such as a reset.
+            - V(ok) for a GPU without problems.
+            - V(warning) for a GPU that works but needs attention, such as a reset.
             - V(failed) for a GPU that no task must use.
           type: str
           sample: ok
@@ -209,7 +210,7 @@ gpus:
               type: int
               sample: 0
             pending:
-              description: Whether a row is remapped at the next reset.
+              description: Whether a row will be remapped at the next reset.
               type: bool
               sample: false
             failure:
@@ -236,7 +237,7 @@ gpus:
               type: int
               sample: 0
             pending:
-              description: Whether a page is retired at the next reboot.
+              description: Whether a page will be retired at the next reboot.
               type: bool
               sample: false
     links:
@@ -244,11 +245,11 @@ gpus:
       type: dict
       contains:
         nvlink_active:
-          description: NVLinks that are up. Null for a card without NVLink.
+          description: The number of NVLinks that are up. Null for a card without NVLink.
           type: int
           sample: 18
         nvlink_total:
-          description: NVLinks that the card has.
+          description: The number of NVLinks that the card has.
           type: int
           sample: 18
         nvlink_peers:
@@ -259,8 +260,8 @@ gpus:
         topology:
           description:
             - The kind of connection to each other GPU, by UUID.
-            - V(internal) is the same board, V(single) one PCIe switch, V(multiple) several, V(hostbridge) one host
-              bridge, V(node) one NUMA node, V(system) the link between sockets.
+            - V(internal) means that both GPUs are on the same board. V(single) means one PCIe switch, and V(multiple) means several PCIe switches.
+              V(hostbridge) means one host bridge, V(node) means one NUMA node, and V(system) means the link between sockets.
           type: dict
           sample: {GPU-7020a5d0-4fbf-5b4d-ae4c-8cd10e1f7e89: node}
     power:

@@ -12,12 +12,12 @@ version_added: 0.1.0
 description:
   - Reads the node's GPUs through NVML and decides which resources the node advertises. Writes the decision into two files, and leaves everything else
     in both files as it is, byte for byte.
-  - In Docker's C(daemon.json) it sets C(default-runtime), C(runtimes.nvidia) and C(node-generic-resources). In the NVIDIA Container Toolkit's
-    C(config.toml) it sets C(swarm-resource), which it derives from the resource kinds.
+  - In Docker's C(daemon.json), the module sets C(default-runtime), C(runtimes.nvidia) and C(node-generic-resources). In C(config.toml) of the NVIDIA
+    Container Toolkit, it sets C(swarm-resource), which it derives from the resource kinds.
   - Moves the dockerd options C(--default-runtime), C(--node-generic-resource) and C(--add-runtime) for nvidia into C(daemon.json), because dockerd
     refuses to start if an option is set in both places. The module finds these options in drop-ins and units of the administrator, and in variables
-    such as C(DOCKER_OPTS). It removes a drop-in that has no other content. This needs C(systemctl daemon-reload), which the module runs only
-    together with the restart.
+    such as C(DOCKER_OPTS). If a drop-in has no other content, the module removes the drop-in. These changes need C(systemctl daemon-reload), which
+    the module runs only together with the restart.
   - The original of each changed file is kept under C(backup) in O(state_dir), with the date of the first change.
   - One call is one transaction under a lock on the node. The module validates the change, writes a journal and the files, restarts
     the daemon if needed, and waits until the daemon shows the decision. If a step fails, the module restores everything.
@@ -30,8 +30,8 @@ options:
       - With V(present), the node advertises what O(advertise) decides.
       - With V(absent), the module removes its changes. If nobody has edited a file since, the module restores the file byte for byte. Otherwise, it
         only removes the keys of this collection and restores their former values.
-      - With V(gathered), the module decides and changes nothing, in check mode or not. It returns facts about the daemon, the swarm,
-        the containers and the toolkit, and lists missing software. It does not read NVML.
+      - With V(gathered), the module only returns facts about the daemon, the swarm, the containers and the toolkit, and lists missing software. It
+        neither decides nor changes anything, and does not read NVML.
     type: str
     choices: [present, absent, gathered]
     default: present
@@ -45,7 +45,7 @@ options:
   library_path:
     description:
       - A directory or zip file to load C(pynvml) and C(tomli) from, if the node does not have them.
-      - If not given, the libraries that this module keeps on the node are tried first, then the controller sends its copies.
+      - If not given, the module tries the libraries that it keeps on the node. If they are missing, the controller sends its copies.
     type: path
   timeout:
     description: How long to wait for a restart of the daemon, and for another run on the same node, in seconds.
@@ -80,9 +80,9 @@ notes:
     C(swarm-resource).
   - The module refuses known problems, unless O(accept_risks) names them. Examples are the kind V(GPU) with toolkit 1.19.1 or older, and discrete
     kinds with Docker Engine 23.0.2 to 25.0.2.
-  - It also refuses settings in C(config.toml) that give no task a GPU, or give each task all GPUs. An example is the mode V(cdi) with a toolkit
-    before 1.19.0.
-  - Passwords in URLs, such as those of proxies in C(daemon.json), are masked in the diff, in messages and in other texts. Values
+  - The module also refuses settings in C(config.toml) with which no task gets a GPU, or each task gets all GPUs. An example is the mode V(cdi) with a
+    toolkit before 1.19.0.
+  - Passwords in URLs, such as the URLs of proxies in C(daemon.json), are masked in the diff, in messages and in other texts. Values
     that other tasks compare, such as RV(resources), are not masked.
   - With C(ignore_unreachable), this task fails on an unreachable host. Otherwise Ansible would run the next task as if this task had succeeded.
   - All known issues of GPUs on Docker Swarm, with versions, references and remedies, are in C(docs/fix/known-issues.md).
@@ -112,7 +112,7 @@ EXAMPLES = r"""
       - as: gpu
         kind: NVIDIA-GPU
 
-- name: Advertise MIG devices by profile, T4 by their memory, and everything else by its model
+- name: Advertise MIG devices by profile, T4 cards by their memory, and all other GPUs by their model
   fleet.gpu_swarm.gpu_node:
     advertise:
       - as: mig
@@ -159,7 +159,7 @@ cuda_version:
   type: str
   sample: "13.0"
 resources:
-  description: The resources that this node advertises by the rules, as C(KIND=value).
+  description: The resources that this node advertises according to O(advertise) and O(extra_resources), as C(KIND=value).
   returned: success
   type: list
   elements: str
@@ -205,14 +205,17 @@ left_out:
 missing:
   description:
     - The software that the node lacks. Values are V(nvml_binding), V(toml_parser), V(toolkit), V(toolkit_packages) and V(engine).
-    - With V(toolkit_packages), the package manager was killed while it installed the toolkit. apt refuses any work until the packages are repaired.
+    - V(toolkit_packages) means that the package manager was killed while it installed the toolkit. apt refuses any work until the packages are
+      repaired.
     - In check mode, this list is only information. Otherwise, the module fails if the change requires something that is missing.
-  returned: success, and with an error about one of these
+  returned: success, and with an error about one of these values
   type: list
   elements: str
 adopted:
-  description: Existing settings that the module takes over or corrects, as sentences. Examples are flags of dockerd that move into C(daemon.json),
-    other entries for the same GPUs, and a repeated or ineffective C(swarm-resource) line. Except in check mode, each sentence is also a warning.
+  description:
+    - Existing settings that the module takes over or corrects, as sentences. Examples are flags of dockerd that move into C(daemon.json),
+      other entries for the same GPUs, and a repeated or ineffective C(swarm-resource) line.
+    - Except in check mode, each sentence is also a warning.
   returned: success
   type: list
   elements: str
@@ -242,23 +245,26 @@ cuda:
   type: str
   version_added: 0.3.0
 hangs:
-  description: The library or command that did not answer in time, V(nvml) or the name of a command such as V(nvidia-ctk). The module stopped its
-    work.
-  returned: with an error because of this
+  description:
+    - The library or command that did not answer in time. The value is V(nvml) or the name of a command such as V(nvidia-ctk). The module then stops
+      its work.
+  returned: with an error because of a missing answer
   type: str
   version_added: 0.2.0
 refused:
   description:
-    - Why the module refuses the change, each reason with C(id) and C(text). The ids are names in C(docs/fix/known-issues.md). V(shrink) means
-      fewer GPUs than before, which needs consent by O(expect) or O(allow_shrink). You can accept the other reasons with O(accept_risks).
+    - Why the module refuses the change, each reason with C(id) and C(text). The ids are names in C(docs/fix/known-issues.md).
+    - V(shrink) means fewer GPUs than before, which requires your consent by O(expect) or O(allow_shrink). You can accept the other reasons with
+      O(accept_risks).
     - In check mode, this list is only information. Otherwise, the module fails if the list is not empty.
   returned: always
   type: list
   elements: dict
 came:
-  description: The containers that were started after the module inspected the node and before it restarted the daemon, as in RV(containers). The
-    module restored the files and did not restart the daemon.
-  returned: with an error because of this
+  description:
+    - The containers that started after the module inspected the node, and before it would have restarted the daemon, as in RV(containers).
+    - The module did not restart the daemon, and restored the files.
+  returned: with an error because of these containers
   type: list
   elements: dict
   version_added: 0.2.0
@@ -272,8 +278,9 @@ restart_required:
   returned: success
   type: bool
 runtime_stays:
-  description: With O(state=absent), whether Docker keeps a runtime C(nvidia) that existed before, in C(daemon.json) or by C(--add-runtime). The
-    toolkit's packages contain the program of this runtime.
+  description:
+    - With O(state=absent), whether Docker keeps a runtime C(nvidia) from before the first change, in C(daemon.json) or by C(--add-runtime). Docker
+      then still needs the toolkit's packages, because they contain the program of this runtime.
   returned: success
   type: bool
   version_added: 0.2.0
@@ -296,8 +303,8 @@ toolkit_held:
   elements: str
   version_added: 0.2.0
 toolkit_files:
-  description: With O(state=absent), the files of the toolkit and its repository that can be restored or removed. Files of the packages are not
-    listed.
+  description:
+    - With O(state=absent), the files of the toolkit and of its repository that can be restored or removed. Files of the packages are not listed.
   returned: success
   type: list
   elements: str
@@ -315,38 +322,38 @@ swarm:
   description:
     - The node's own view of its membership, with C(state), C(node_id), C(addr), C(control_available), C(error), C(managers), C(manager_ids) and
       C(half_joined), and on a manager C(id), the id of its swarm. C(addresses) has the machine's addresses by interface.
-    - If the node is in no swarm, C(undecided) lists addresses with their interfaces. To initialise a swarm on the node, Docker could not choose one
-      of these addresses. C(undecided) is empty if Docker can choose, or if C(swarm-default-advertise-addr) is set.
+    - If the node is in no swarm, C(undecided) lists addresses with their interfaces. Docker could not choose between these addresses if a swarm were
+      initialised on the node. C(undecided) is empty if Docker can choose, or if C(swarm-default-advertise-addr) is set.
     - C(state) is V(inactive), V(pending), V(active), V(error), V(locked), or V(unknown) if the daemon does not run. A node in the state V(unknown)
       may be a member of a swarm, even a manager.
   returned: always, also with an error, unless the daemon itself did not answer
   type: dict
 health:
   description:
-    - The report of the node's watcher. C(label) is the value of the engine label. C(blocked) tells why the managers cannot see the label, or is
-      null. C(reasons) lists the reasons for the state. C(report) is the value of O(health_report). C(shown) is the label that the managers see,
-      which may be outdated for a while.
+    - The report of the node's watcher. C(label) is the value of the engine label. C(shown) is the label that the managers see, which may be outdated
+      for a while. C(blocked) tells why the managers cannot see the label, or is null. C(reasons) lists the reasons for the state. C(report) is the
+      value of O(health_report).
     - C(allocation_findings) has a list for each finding, with the name, the card, the IDs of the task and of the holder, the user of the card, and
       the start time. See C(docs/operate/allocation-check.md).
   returned: success; null if no watcher runs
   type: dict
   version_added: 0.3.0
 watcher_missing:
-  description: Whether the node should have a watcher of its GPUs (O(health)) and has none. RV(drift) contains this difference too.
+  description: Whether the node should have a watcher of its GPUs (O(health)), but has none. RV(drift) contains this difference too.
   returned: success
   type: bool
   version_added: 0.3.0
 isolation:
   description:
-    - The guard in front of NVIDIA's runtime. C(level) is the level of the guard. C(turned_off) tells whether an operator has turned off the guard
-      with a file.
-    - C(found) has the counts of the guard since the boot, by service and name (C(docs/operate/isolation.md)).
-    - C(memory) has the cards of each resource kind of memory, with the smallest amount that a task can use.
+    - The guard in front of NVIDIA's runtime. C(level) is the isolation level of the guard. C(turned_off) tells whether an operator has turned off the
+      guard with a file.
+    - C(found) contains what the guard has counted since the boot, by service and by name of the count (C(docs/operate/isolation.md)).
+    - C(memory) contains the cards of each resource kind for GPU memory, and the smallest amount of each kind that a task can use.
   returned: success; null if there is no guard
   type: dict
   version_added: 0.3.0
 isolation_level:
-  description: The level for which the node was assessed. This is O(isolation) if it is set, or otherwise the current level of the node.
+  description: The isolation level for which the node was assessed. This is O(isolation), or if that is not set, the current level of the node.
   returned: success
   type: str
   version_added: 0.3.0
@@ -357,9 +364,9 @@ react:
   version_added: 0.3.0
 images:
   description:
-    - Images of the node for tests of GPUs, at most three, each with C(id), C(name) and C(cuda). Images based on
-      NVIDIA's CUDA images, according to their name or their label C(maintainer), are listed first, then the newest images.
-    - Images without glibc according to their name (Alpine, BusyBox) are excluded.
+    - At most three images of the node that GPU tests can use, each with C(id), C(name) and C(cuda).
+    - Images based on NVIDIA's CUDA images come first, then the newest images. An image is based on a CUDA image if its name or its label
+      C(maintainer) says so. Images whose name says that they have no glibc (Alpine, BusyBox) are excluded.
   returned: with O(look_for_images=true), if the daemon runs
   type: list
   elements: dict
@@ -395,7 +402,7 @@ DATA = (
 
 
 def _load_watcher():
-    """Import the watcher. Ansible sends all files that a module imports, but only a node that installs the watcher loads them."""
+    """Import and return the watcher. Ansible sends every file that a module imports, but only a node that installs the watcher loads these files."""
     from ..module_utils._watch import commands
 
     return commands

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: swarm_gpu_info
-short_description: Reads the generic resources of a swarm, which are allocated and free, and which tasks are pending
+short_description: Reads which generic resources of a swarm are allocated and which are free, and which tasks are pending
 version_added: 0.1.0
 description:
   - Reads the ledger of a swarm from one of its managers. For each node and each kind of generic resource, the ledger has the total, the free
-    resources, and which GPU is allocated to which task. It also lists pending tasks, with the reason.
+    resources, and which GPU is allocated to which task. The ledger also lists pending tasks, each with the reason.
   - Reports GPUs that are allocated to two tasks, resources of finished jobs that an old leader still counts, and services that can see GPUs without
     reserving one. If you need to act, you also get a warning.
   - Join tokens are neither read nor returned. Of the variables of services, only those that show GPUs are returned.
@@ -29,8 +29,8 @@ extends_documentation_fragment:
 options:
   ledger:
     description:
-      - With V(false), the module reads and returns only RV(swarm). This takes one short call, for any size of swarm. It fails too if the daemon
-        cannot be reached or is not a manager.
+      - With V(false), the module reads and returns only RV(swarm). This takes one short call, for any size of swarm. The module still fails if the
+        daemon cannot be reached or is not a manager.
     type: bool
     default: true
     version_added: 0.2.0
@@ -60,7 +60,7 @@ EXAMPLES = r"""
   loop_control:
     label: "{{ item.service }}"
 
-- name: List the tasks that a restart of these nodes would stop for good
+- name: List the tasks that swarm would not start again after a restart of their nodes
   ansible.builtin.debug:
     msg: "{{ ledger.nodes | map(attribute='tasks') | flatten | rejectattr('movable') | map(attribute='name') }}"
 """
@@ -102,26 +102,29 @@ nodes:
     former_availability: {type: str, description: Availability that M(fleet.gpu_swarm.swarm_nodes) recorded before a change. Null if there is none.}
     set_by_run:
       description:
-        - Whether a run of this collection set the node's availability and has not restored the former one yet. False if someone has changed the
-          availability since.
+        - Whether a run of this collection set the node's availability and has not restored the former availability yet. False if someone has changed
+          the availability since.
       type: bool
       version_added: 0.3.0
-    set_at: {type: str, description: "When the run set it, by the manager's clock, such as V(2026-03-01T09:30:00Z). Otherwise null."}
-    set_by: {type: str, description: "Which playbook set it, such as V(maintain (runs driver.yml\\)). Null if that is not known."}
+    set_at: {type: str, description: "When the run set the availability, by the manager's clock, as V(2026-03-01T09:30:00Z). Otherwise null."}
+    set_by: {type: str, description: "The playbook that set the availability, such as V(maintain (runs driver.yml\\)). Null if it is not known."}
     paused_for: {type: str, description: "The fault for which the node is paused, such as V(fault reason=mismatch). Otherwise null."}
     unchanged_for:
       description:
-        - For how many seconds the manager has recorded no change of the node, by its own clock. The node has had its state and availability for at
-          least that long. Null if that is not known.
+        - For how many seconds the manager has recorded no change of the node, by the manager's clock. The node has had its state and availability
+          for at least this time. Null if the time is not known.
       type: int
       version_added: 0.3.0
     message: {type: str, version_added: 0.3.0, description: "Message of the manager about the node's state, as V(heartbeat failure). Usually empty."}
     health:
       description:
         - What the node reports about its own GPUs with the engine label C(fleet.gpu-swarm.health). Null if it reports nothing.
-        - A dictionary with C(state) (V(ok), V(warning), V(fault), V(unwatched) or V(unknown)), C(card) (the first one's UUID), C(pci_bus_id),
-          C(slot), C(serial), C(cards), C(reason), C(xid), C(since), C(drift) (of its files), C(model) (without labels), C(returned) (since a
-          pause), C(text).
+        - The keys are C(state), C(card), C(cards), C(pci_bus_id), C(slot), C(serial), C(reason), C(xid), C(since), C(drift), C(model), C(returned)
+          and C(text).
+        - C(state) is V(ok), V(warning), V(fault), V(unwatched) or V(unknown). C(cards) is the number of cards in this state, and C(card) is the UUID
+          of the first of them.
+        - C(drift) tells whether someone has changed the node's files since provision. C(model) is only set if the node has no labels. C(returned)
+          tells whether a run has returned the node to service after a pause for this fault.
       type: dict
       version_added: 0.3.0
       sample: {state: fault, card: null, cards: 1, reason: hang, xid: null, since: null, drift: false, model: null, returned: false, text: fault hang}
@@ -130,9 +133,9 @@ nodes:
     resources:
       description:
         - The node's generic resources by kind. If a kind is allocated but no longer advertised, its total is 0.
-        - Each kind has C(type) (V(named) or V(discrete)), C(total), C(values) (names of a named kind), C(free) (names, or a count for a discrete
-          kind) and C(held).
-        - C(held) lists allocations, each with C(value) or C(amount), C(task_id), C(service), C(name), C(slot), C(state), C(desired_state) and
+        - Each kind has C(type) (V(named) or V(discrete)), C(total), C(values), C(free) and C(held).
+        - C(values) lists the names of a named kind. C(free) lists the free names, or is the free amount of a discrete kind.
+        - C(held) lists the allocations, each with C(value) or C(amount), C(task_id), C(service), C(name), C(slot), C(state), C(desired_state) and
           C(since), as in RV(nodes[].tasks).
       type: dict
       sample:
@@ -159,26 +162,27 @@ nodes:
       elements: dict
       contains:
         id: {type: str, description: The task's ID.}
-        service: {type: str, description: 'The name of its service, or the ID if the service was removed (C(removed)).'}
-        name: {type: str, description: "The task's name as in C(docker service ps), which is the service's name with the slot or the node's ID."}
+        service: {type: str, description: "The name of the task's service. If the service was removed, its ID. Then C(removed) is true."}
+        name: {type: str, description: "The task's name as in C(docker service ps): the service's name with the slot or the node's ID."}
         state: {type: str, description: 'V(assigned), V(accepted), V(preparing), V(ready), V(starting) or V(running).'}
         since:
           description:
             - When the task entered its state, as RFC 3339 with nanoseconds, by the clock of the node (of the manager for V(assigned)).
           type: str
-        age: {type: int, description: "Whole seconds since then, by the manager's clock (C(SystemTime) of C(GET /info)). Null if not known."}
+        age: {type: int, description: "Whole seconds since C(since), by the manager's clock (C(SystemTime) of C(GET /info)). Null if not known."}
         movable:
           description:
-            - Whether swarm starts another task when this one is stopped. It starts elsewhere or, for a global service, when the node is back.
+            - Whether swarm starts another task when this task is stopped. Swarm starts it elsewhere. A task of a global service starts when its node
+              is back.
             - False for tasks with the restart condition V(none), for tasks of jobs, and for tasks of removed services, which will end soon.
             - Also false if the service limits its restarts (C(--restart-max-attempts)) and RV(nodes[].tasks[].restarts_left) is 0. A drain uses up
-              one restart, except for global services, since swarm creates their tasks again when the node is back.
+              one restart. This does not apply to global services, since swarm creates their tasks again when the node is back.
           type: bool
-        kept: {type: str, version_added: 0.3.0, description: 'The label of its service (O(keep_label)) that protects it. Otherwise null.'}
+        kept: {type: str, version_added: 0.3.0, description: "The label (O(keep_label)) of the task's service that protects the task, or null."}
         restarts_left:
           description:
-            - At least how many times swarm would restart it, if the service limits its restarts. Otherwise, and for global services, it is null.
-            - It is computed from tasks of the same slot and version of the service that the manager still lists.
+            - How many times swarm would restart the task at least. Null if the service does not limit its restarts, and for global services.
+            - The number is computed from the tasks that the manager still lists for the same slot and the same version of the service.
             - Restarts before the C(--restart-window) do not count. Swarm measures this window back from the start of the current task, so the number
               does not grow while the task runs.
           type: int
@@ -186,11 +190,11 @@ nodes:
         elsewhere:
           description:
             - Whether the task could run on another node that takes new tasks. That node must meet the constraints of the service and the platform
-              of the image, and its total resources must be enough. It does not matter how many of them are free.
-            - Null for global services, since each of their tasks belongs to one node, and for removed services.
+              of the image, and its total resources must be enough. It does not matter whether these resources are free.
+            - Null for global services, since each of their tasks belongs to one node. Also null for removed services.
           type: bool
           version_added: 0.2.0
-        holding: {type: dict, description: 'Its allocated resources by kind. A list of names, or the amount of a discrete kind.'}
+        holding: {type: dict, description: 'The resources of the task by kind, as a list of names, or as the amount of a discrete kind.'}
       sample:
         - id: oyl2ui5639bmnf3qq6mn5afae
           service: train
@@ -206,38 +210,39 @@ nodes:
             NVIDIA-GPU: [GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30]
 kinds:
   description:
-    - Sums over all nodes by kind. C(total), C(held), C(free), and C(schedulable), which are the free resources of nodes that are ready and active.
+    - Sums over all nodes by kind, with C(total), C(held), C(free) and C(schedulable).
+    - C(schedulable) counts the free resources of nodes that are ready and active.
   returned: success
   type: dict
   sample: {NVIDIA-GPU: {total: 2, held: 1, free: 1, schedulable: 1}}
 pools:
   description:
     - Sums by kind over the nodes that are ready and active. The scheduler can allocate only these resources.
-    - Each kind has C(nodes), the number of nodes that advertise it, C(total), C(held), C(free), and C(most_free), which is the largest free amount on
-      one node. A task gets all its resources from one node.
+    - Each kind has C(nodes), C(total), C(held), C(free) and C(most_free). C(nodes) is the number of nodes that advertise the kind.
+    - C(most_free) is the largest free amount on one node. It matters because a task gets all its resources from one node.
   returned: success
   type: dict
   sample: {NVIDIA-GPU: {nodes: 1, total: 2, held: 1, free: 1, most_free: 1}}
 held_twice:
   description:
-    - Named resources that are allocated to more live tasks than the node has of them. This can happen after a new manager becomes the leader, since
-      it counts the running tasks again.
+    - Named resources that are allocated to more live tasks than the node advertises. This can happen after another manager becomes the leader, since
+      the new leader counts the running tasks again.
   returned: success
   type: list
   elements: dict
   contains:
     kind: {type: str, description: The kind.}
-    value: {type: str, description: "The resource's name, such as a GPU's UUID, or the UUIDs of a group, joined by C(+)."}
+    value: {type: str, description: "The resource's name, such as a GPU's UUID. For a group, its UUIDs are joined by C(+)."}
     node: {type: str, description: The node's ID.}
     hostname: {type: str, description: The node's host name.}
-    holders: {type: list, elements: dict, description: 'The tasks that have it, as in C(held) of RV(nodes[].resources).'}
+    holders: {type: list, elements: dict, description: 'The tasks that have the resource, as in C(held) of RV(nodes[].resources).'}
 finished_jobs:
   description:
     - Resources that were allocated to ended tasks of replicated and global jobs. Empty if the leader has Docker Engine 29.6.0 or newer (moby#52652).
-    - These resources are free for the scheduler, and free in RV(nodes[].resources). But at each update of an active node, such a leader adds them
-      to the resources of live tasks. If the sum is more than the node has (C(clash)), the leader stops a running task, or rejects an ended task and
-      runs its job again.
-    - Each entry also has C(values), the names of these resources, or null for a discrete kind.
+    - The scheduler can allocate these resources, and RV(nodes[].resources) shows them as free. But at each update of an active node, an older leader
+      adds them to the resources of live tasks. If the sum is more than the node has (C(clash)), the leader stops a running task. Or it rejects an
+      ended task and runs the job of that task again.
+    - Each entry also has C(values), the names of these resources. C(values) is null for a discrete kind.
   returned: success
   type: list
   elements: dict
@@ -248,31 +253,32 @@ finished_jobs:
     kind: {type: str, description: The kind.}
     amount: {type: int, description: The amount that was allocated to all these ended tasks together.}
     tasks: {type: int, description: The number of these ended tasks.}
-    clash: {type: bool, description: Whether this amount and the resources of live tasks are together more than the node has.}
+    clash: {type: bool, description: Whether this amount plus the resources of live tasks is more than the node has.}
 unreserved:
   description:
-    - Services that can see GPUs without reserving a kind of GPUs by name, and that have a task on a node with GPUs or may be placed on one.
-    - They see GPUs because their specification sets E(NVIDIA_VISIBLE_DEVICES) or C(DOCKER_RESOURCE_<KIND>). A service that reserves GPUs is never
-      listed, because the scheduler's value overrides its own.
+    - Services that can see GPUs but do not reserve GPUs by name. Only services that have a task on a node with GPUs, or may be placed on such a node,
+      are listed.
+    - They see GPUs because their specification sets E(NVIDIA_VISIBLE_DEVICES) or C(DOCKER_RESOURCE_<KIND>). If a service reserves GPUs by name, the
+      value from the scheduler overrides the value in the specification. So such a service is never listed.
     - With the value V(void), or an empty one, a service sees no GPU. With V(none) it still gets the driver's libraries and control devices, so it is
       listed.
-    - B(Variables of an image are not known), because a service's specification does not contain them. CUDA's images set E(NVIDIA_VISIBLE_DEVICES)
-      to V(all), so a service that is not listed may still see all GPUs of its node.
-    - A node has GPUs if it advertises GPUs by name, has the label C(gpu.count) of M(fleet.gpu_swarm.gpu_node), or reports their model.
+    - B(The variables of images are not known), because a service's specification does not contain them. CUDA's images set
+      E(NVIDIA_VISIBLE_DEVICES) to V(all), so a service that is not listed may still see all GPUs of its node.
+    - A node has GPUs if it advertises GPUs by name, has the label C(gpu.count) of M(fleet.gpu_swarm.gpu_node), or reports the model of its GPUs.
   returned: success
   type: list
   elements: dict
   contains:
     service: {type: str, description: The service's name.}
-    variables: {type: dict, description: 'The variables that show it GPUs, with their values.'}
+    variables: {type: dict, description: 'The variables that let the service see GPUs, with their values.'}
     reserves:
       description:
-        - The kinds that the service reserves. A service that reserves a share of a GPU's memory needs the variable. So there is no warning about
-          services that reserve any kind.
+        - The kinds that the service reserves. If there are any, the module does not warn about the service, because a service that reserves a share
+          of a GPU's memory needs such a variable.
       type: list
       elements: str
     nodes:
-      description: Host names of the nodes with GPUs on which it has tasks. Empty if it has none there yet.
+      description: Host names of the nodes with GPUs on which the service has tasks. Empty if the service has no task on such a node yet.
       type: list
       elements: str
   sample:
@@ -280,11 +286,11 @@ unreserved:
 on_gpu_nodes:
   description:
     - Services that reserve no generic resource and have tasks on nodes with GPUs, ordered by name.
-    - Each has its C(service), C(mode) (V(replicated), V(global), V(replicated-job) or V(global-job)), C(tasks), which is their number on these
-      nodes, and C(nodes), the host names.
-    - C(dedicated) shows whether one of these nodes has the label of O(fleet.gpu_swarm.gpu_node#module:dedicated). C(command) is a command that
-      keeps the service off nodes with that label. C(command) is null if the service already has the constraint, for a global service, because it
-      should be on each node, and for a job, because it would run again.
+    - Each entry has C(service), C(mode), C(tasks), C(nodes), C(dedicated) and C(command). C(mode) is V(replicated), V(global), V(replicated-job) or
+      V(global-job). C(tasks) is the number of tasks on these nodes. C(nodes) lists their host names.
+    - C(dedicated) tells whether one of these nodes has the label of O(fleet.gpu_swarm.gpu_node#module:dedicated).
+    - C(command) is a command that keeps the service off nodes with that label. It is null if the service already has this constraint. It is also null
+      for a global service, which should run on each node, and for a job, which the command would run again.
   returned: success
   type: list
   elements: dict
@@ -305,9 +311,9 @@ reservations:
   elements: dict
   contains:
     service: {type: str, description: The service's name.}
-    tasks: {type: int, description: How many of its tasks run or are pending.}
+    tasks: {type: int, description: The number of running and pending tasks of the service.}
     wants: {type: dict, description: 'The amount that each task reserves, by kind.'}
-    able: {type: list, elements: str, description: 'IDs of nodes that meet its constraints and platform. Resources do not count. Null means all.'}
+    able: {type: list, elements: str, description: 'IDs of nodes that meet the constraints and platform, with any resources. Null means all.'}
     nodes: {type: list, elements: str, description: 'For a global service, the IDs of the nodes of its tasks. Otherwise null.'}
   sample:
     - {service: train, tasks: 6, wants: {NVIDIA-GPU: 1}, able: null, nodes: null}
@@ -319,19 +325,19 @@ pending:
   contains:
     service: {type: str, description: The service's name.}
     count: {type: int, description: The number of these tasks.}
-    tasks: {type: list, elements: str, description: Their IDs.}
+    tasks: {type: list, elements: str, description: The IDs of these tasks.}
     node: {type: str, description: "The ID of the only node on which a task of a global service can run. Null for other services."}
     hostname: {type: str, description: The host name of that node.}
     state: {type: str, description: V(new) or V(pending).}
-    since: {type: str, description: "When the first of them entered this state, as RFC 3339, by the manager's clock."}
-    age: {type: int, description: 'Whole seconds since then, by the manager''s clock. Null if that is not known.'}
+    since: {type: str, description: "When the first of these tasks entered this state, as RFC 3339, by the manager's clock."}
+    age: {type: int, description: "Whole seconds since C(since), by the manager's clock. Null if the age is not known."}
     said: {type: str, description: "The scheduler's own message (the task's C(Status.Err), or C(Status.Message) if that is empty)."}
     wants: {type: dict, description: 'The generic resources that a task reserves, by kind.'}
     missing:
       description:
         - The reasons from constraints, platform, nodes that take no new tasks, generic resources, CPUs and memory.
         - Empty if none of these is the reason. Then the task is new, or the reason is a port, a plugin, a volume, or the limit of replicas on a node.
-          RV(pending[].said) has the scheduler's reason, and M(fleet.gpu_swarm.swarm_explain) compares everything except cluster volumes.
+          RV(pending[].said) has the scheduler's reason. M(fleet.gpu_swarm.swarm_explain) checks every possible reason except cluster volumes.
       type: list
       elements: str
   sample:
@@ -340,20 +346,21 @@ pending:
        missing: ["wants 2 NVIDIA-GPU; most free on one node: 1 (gpu-03); 3 in all"]}
 allocation_findings:
   description:
-    - The findings of each node's allocation check when a run of provision last read them. C(docs/operate/allocation-check.md) explains their names.
+    - The findings of each node's allocation check, as the last run of provision read them. C(docs/operate/allocation-check.md) explains their names.
       Findings about tasks that have ended since are excluded.
-    - Each has C(name), C(node), C(hostname) and C(card). C(task), C(task_id) and C(service) identify the task whose process uses the card, or that
-      does not use its card. C(holder) and C(holder_id) identify another task that has the card. C(by) tells who uses the card. C(since) is by the
-      node's clock. C(read) is the time of the reading.
+    - Each finding has C(name), C(node), C(hostname) and C(card). C(task), C(task_id) and C(service) identify the task whose process uses the card. If
+      a task does not use its card, they identify this task. C(holder) and C(holder_id) identify another task to which the card is allocated. C(by)
+      tells who uses the card. C(since) is the start of the finding, by the node's clock. C(read) is when the run read it.
   returned: success
   type: list
   elements: dict
   version_added: 0.3.0
 classes:
-  {type: list, elements: str, returned: success, version_added: 0.3.0, description: The definitions of node classes in the labels of services.}
+  {type: list, elements: str, returned: success, version_added: 0.3.0, description: The definitions of node classes that labels of services contain.}
 findings:
   description:
-    - The problems that need action, one for each known issue in the ledger, and one for each name in RV(allocation_findings). Each is also a warning.
+    - The problems that require action. There is one for each known issue in the ledger, and one for each name in RV(allocation_findings). Each
+      problem is also a warning.
   returned: success
   type: list
   elements: dict

@@ -10,15 +10,14 @@ module: swarm_gpu_verify
 short_description: Proves on a live swarm that tasks see the GPUs allocated to them, and no others
 version_added: 0.2.0
 description:
-  - Reserves free GPUs of nodes with one-shot services, one for each node and resource kind, and compares the GPUs that swarm allocated to a task
-    with the GPUs that the task sees. A constraint binds each service to its node.
-  - It uses only free GPUs. It neither waits for other work nor changes running tasks.
-  - It creates up to 500 services at once, waits for all of them, and always removes them. The next run removes services that a killed run
-    left.
-  - The tasks request all GPUs (E(NVIDIA_VISIBLE_DEVICES) is V(all)), as every CUDA image does. If the task has all GPUs of the node, it requests
-    none. The allocation must take precedence, so a node that does not isolate tasks cannot pass.
-  - On a node with a guard (O(isolation)) it starts two more tasks. The first reserves nothing and requests all GPUs of the node. The second, if a GPU
-    is free, reserves one GPU and requests all. Each must be refused, or see only the reserved GPU.
+  - Reserves free GPUs with one-shot services, one service for each node and resource kind. A constraint binds each service to its node.
+  - Compares the GPUs that swarm allocated to a task with the GPUs that the task sees.
+  - Uses only free GPUs. The module neither waits for other work nor changes running tasks.
+  - Creates up to 500 services at once, waits for all of them, and always removes them. If a run was killed, the next run removes its services.
+  - The tasks request all GPUs (E(NVIDIA_VISIBLE_DEVICES) is V(all)), as every CUDA image does. If a task has all GPUs of its node, it requests
+    no GPU. The allocation must take precedence, so a node that does not isolate tasks cannot pass.
+  - On a node with a guard (O(isolation)), the module starts two more tasks. The first task reserves nothing and requests all GPUs of the node. If a
+    GPU is free, the second task reserves one GPU and requests all GPUs. The guard must refuse each task, or the task must see only what it reserved.
   - Also checks whether the ledger adds up. The total of a resource kind must be the sum of allocated and free resources.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -29,73 +28,77 @@ attributes:
   check_mode:
     support: full
     details:
-      - It returns the checks that it would run, and creates nothing.
+      - The module returns the checks that it would run, and creates nothing.
   diff_mode:
     support: none
   idempotent:
     support: full
     details:
-      - It leaves nothing in the swarm.
+      - The module leaves nothing in the swarm.
 options:
   nodes:
-    description: The ids of the nodes to test. If not given, all nodes that advertise named GPUs or MIG devices.
+    description:
+      - The ids of the nodes to test. If not given, the module tests all nodes that advertise GPUs or MIG devices by name, and all GPU nodes with a
+        guard.
     type: list
     elements: str
   sample:
     description:
       - How many of the nodes with free GPUs to test, as a number, a percentage such as V(10%), or V(all).
-      - They are chosen at random in each run.
+      - The nodes are chosen at random in each run.
     type: str
     default: all
   gpus:
     description:
-      - How many free GPUs of each resource kind to reserve on a node, or V(all). If fewer are free, it reserves these.
-      - Each slot is tested by its own task. Tasks for slots of one kind are replicas of one service.
-      - V(auto) means one GPU of each kind of whole GPUs, and for each kind of slots (shares of a card) all free ones, at most 64 on a node.
+      - How many free GPUs of each resource kind to reserve on a node, or V(all). If fewer GPUs are free, the module reserves all of them.
+      - Slots (shares of a card) are each tested by a task of their own. Tasks for slots of one kind are replicas of one service.
+      - V(auto) means one GPU of each kind of whole GPUs. For each kind of slots, it means all free slots, but at most 64 on a node.
     type: str
     default: auto
   image:
     description:
-      - The image of the tasks. A node that lacks it pulls it.
-      - It needs glibc. NVIDIA's runtime adds C(nvidia-smi) to a task, but not the C library that it needs.
-      - Without this option, each node is tested with an image that it has (O(images)). If it has none, it pulls
-        V(nvidia/cuda:13.0.0-base-ubuntu24.04). O(pulls) limits how many nodes pull it. The others are not tested.
+      - The image of the tasks. If a node does not have the image, the node pulls it.
+      - The image must contain glibc. NVIDIA's runtime adds C(nvidia-smi) to a task, but not the C library that C(nvidia-smi) needs.
+      - Without this option, each node is tested with an image that it already has (O(images)). If a node has no such image, it pulls
+        V(nvidia/cuda:13.0.0-base-ubuntu24.04). O(pulls) limits how many nodes pull this image. The other nodes without an image are not tested.
     type: str
   images:
     description:
-      - The images of each node that a test can run in, by node id, the best first, as RV(fleet.gpu_swarm.gpu_node#module:images)
-        returns them.
-      - The services use their ids, so no registry is needed.
+      - The images of each node that the tests can use, by node id, as RV(fleet.gpu_swarm.gpu_node#module:images) returns them. The best image comes
+        first.
+      - The services refer to an image by its id, so no registry is needed.
     type: dict
     default: {}
   pulls:
     description:
-      - How many of the nodes without such an image pull one, as a number, a percentage such as V(10%), or V(all). V(0) pulls none.
-      - They are chosen at random. A registry may limit the number of pulls, as Docker Hub does.
+      - How many of the nodes without a suitable image pull one, as a number, a percentage such as V(10%), or V(all). With V(0), no node pulls.
+      - The nodes are chosen at random. A registry may limit the number of pulls, as Docker Hub does.
     type: str
     default: "3"
   isolation:
     description:
-      - The level of isolation that the guard of each node enforces, by node id, as C(level) of RV(fleet.gpu_swarm.gpu_node#module:isolation).
-      - Nodes with V(reserved) or V(exclusive) are tested for that. Other levels enforce nothing.
+      - The isolation level of each node, by node id, as C(level) of RV(fleet.gpu_swarm.gpu_node#module:isolation).
+      - On nodes with the level V(reserved) or V(exclusive), the module tests the guard. Other levels enforce nothing.
     type: dict
     default: {}
     version_added: 0.3.0
   memory:
     description:
-      - The resource kinds of each node that are an amount of memory, by node id, as C(memory) of RV(fleet.gpu_swarm.gpu_node#module:isolation).
-      - On nodes with V(reserved) or V(exclusive) a task reserves the smallest usable amount of each, and must see exactly the cards of that kind.
+      - The resource kinds for GPU memory of each node, by node id, as C(memory) of RV(fleet.gpu_swarm.gpu_node#module:isolation).
+      - On nodes with V(reserved) or V(exclusive), a task reserves the smallest usable amount of each kind. It must see exactly the cards of that
+        kind.
     type: dict
     default: {}
     version_added: 0.3.0
   command:
-    description: The command that prints the full UUIDs of the GPUs and MIG devices that a task sees. It replaces the image's entrypoint.
+    description: The command that prints the full UUIDs of the GPUs and MIG devices that a task sees. The command replaces the image's entrypoint.
     type: str
     default: nvidia-smi -L
   wait_timeout:
     description:
-      - How many seconds to wait for the tasks of a round, including the pull of the image. At least 1.
-      - A round has about 500 tasks. Tasks of one node are in one round, except for a task that needs a GPU that another task of the round uses.
+      - How long to wait for the tasks of a round, in seconds, including the pull of the image. At least 1.
+      - A round has about 500 tasks. All tasks of a node are in one round. If a task needs a GPU that another task of that round uses, it is in a
+        later round.
     type: int
     default: 300
   prefix:
@@ -111,7 +114,7 @@ EXAMPLES = r"""
   fleet.gpu_swarm.swarm_gpu_verify:
   register: tested
 
-- name: No task saw too much or too little
+- name: Check that no task saw too many or too few GPUs
   ansible.builtin.assert:
     that: not tested.failed_checks
 
@@ -133,27 +136,27 @@ checks:
       description: The node's id in the swarm.
       type: str
     hostname:
-      description: The node's host name; null if the swarm does not have it.
+      description: The node's host name. Null if the node is not in the swarm.
       type: str
     probe:
       description:
-        - V(allocated) - the task must see the GPUs that are allocated to it, and no others.
-        - V(memory) - the task reserves memory, and must see the cards of that kind.
-        - V(unreserved) - the task reserves no GPU, and sets variables that request all GPUs.
-        - V(beside) - the task reserves a GPU, and sets variables that request all GPUs.
+        - With V(allocated), the task must see the GPUs that are allocated to it, and no others.
+        - With V(memory), the task reserves memory, and must see the cards of that kind.
+        - With V(unreserved), the task reserves no GPU, and sets variables that request all GPUs.
+        - With V(beside), the task reserves a GPU, and sets variables that request all GPUs.
       type: str
       version_added: 0.3.0
     level:
-      description: The level of isolation that is tested; null with V(allocated).
+      description: The level of isolation that is tested. Null with V(allocated).
       type: str
       version_added: 0.3.0
     variables:
-      description: The variables that the task sets to V(all); none with V(allocated).
+      description: The variables that the task sets to V(all). Empty with V(allocated) and V(memory).
       type: list
       elements: str
       version_added: 0.3.0
     kind:
-      description: The resource kind; null if no GPU is reserved, or if the node cannot be tested.
+      description: The resource kind. Null if no GPU is reserved, or if the node cannot be tested.
       type: str
     count:
       description: How many GPUs, or MiB of memory, the task reserves.
@@ -162,7 +165,7 @@ checks:
       description: How many other GPUs and MIG devices the node advertises. The task must not see them.
       type: int
     reserved:
-      description: The GPUs that swarm allocated to the task, by their full UUIDs. For memory, the cards of its kind.
+      description: The full UUIDs of the GPUs that swarm allocated to the task. If the task reserves memory, the cards of its resource kind.
       type: list
       elements: str
     seen:
@@ -171,17 +174,17 @@ checks:
       elements: str
     image:
       description:
-        - The image of the task, as C(name) and as C(reference), which the service uses; null if nothing is tested.
-        - C(from) is V(named) for O(image), V(there) for an image that the node had, V(pull) for an image that it pulled.
+        - The image of the task. C(name) is the name of the image, and C(reference) is how the service refers to it. Null if nothing is tested.
+        - C(from) is V(named) for O(image), V(there) for an image that the node had, and V(pull) for an image that the node pulled.
       type: dict
     state:
       description:
-        - V(passed), V(failed), or V(untested) if nothing is free, or if the node takes no tasks, has no named GPUs, is not in
-          the sample, or has no suitable image.
-        - In check mode V(planned).
+        - V(passed), V(failed) or V(untested). In check mode, V(planned) for a test that would run.
+        - A check is V(untested) if nothing is free, or if the node takes no tasks, advertises no GPUs by name, is not in the sample, or has no
+          suitable image.
       type: str
     verdict:
-      description: The reason.
+      description: The reason for the state.
       type: str
   sample:
     - node: i9pbrl1zyudukjfaj1z6lvqpf
@@ -211,7 +214,7 @@ ledger_problems:
   type: dict
   sample: {}
 left_behind:
-  description: How many services of killed runs were removed.
+  description: The number of removed test services of killed runs.
   returned: success
   type: int
 """

@@ -10,16 +10,18 @@ module: swarm_job
 short_description: Runs a job with GPUs on a swarm, or an array of jobs
 version_added: 0.3.0
 description:
-  - Submits a command that runs once, or one for each set of parameters, as services that swarm does not restart. Swarm queues
-    jobs without room.
-  - Tries again what fails, as often as you allow, and what the guard of a node refused (see C(docs/operate/isolation.md)), which costs none of
-    these tries.
+  - Submits a command as a job that runs once, or as an array with one job for each set of parameters. Each job is a service that swarm does not
+    restart. Swarm queues a job while no node has room for it.
+  - Retries a job that failed or timed out, up to O(retries) times. If the guard of a node refused a job (see C(docs/operate/isolation.md)), the job
+    is tried again too. Such a try does not use up O(retries).
   - Saves the output of each task on the manager before the task is removed.
-  - A job is identified by its name and its content. Running the same job again submits nothing, and returns its state.
+  - A job is identified by its name and its content. If you run the same job again, the module submits nothing, and returns the state of the job.
 notes:
-  - The host of the task is a manager of the swarm. In check mode it returns the jobs that it would submit.
-  - With O(wait=false) it returns at once. Run the same with O(wait=true) later; running jobs continue meanwhile, but retries wait for that.
-  - A removed job is unknown, and is submitted again.
+  - The host of the task must be a manager of the swarm.
+  - In check mode, the module returns the jobs that it would submit.
+  - With O(wait=false), the module returns at once. The jobs continue, but only a run of this module retries a failed job. Run the same task again
+    later, with O(wait=true).
+  - If a job was removed, the module does not know it any more, and submits it again.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -30,14 +32,15 @@ attributes:
     support: full
   diff_mode:
     support: full
-    details: Only the names of variables are shown.
+    details: The diff shows the names of environment variables, but not their values.
   idempotent:
     support: full
-    details: With O(again), jobs run again.
+    details: With O(again), finished jobs run again.
 options:
   name:
     description:
-      - The name of the job, at most 50 letters, digits, C(_) and C(-). The names of its services consist of it and a part of the digest.
+      - The name of the job, at most 50 letters, digits, C(_) and C(-). The name of a service consists of the name of its job and the beginning of
+        the digest.
       - Required, here or in O(file).
     type: str
   file:
@@ -45,8 +48,9 @@ options:
     type: path
   state:
     description:
-      - With V(present), jobs are submitted. With V(absent), all jobs of that name are removed, also running ones. Their output is saved.
-      - With V(absent), O(wait) lasts until no GPU is allocated to their tasks.
+      - With V(present), the module submits the jobs.
+      - With V(absent), the module removes all jobs of that name, including running jobs. It saves their output first. With O(wait=true), it then
+        waits until no GPU is allocated to tasks of these jobs.
     type: str
     choices: [present, absent]
     default: present
@@ -54,16 +58,16 @@ options:
     description: The image. Required with O(state=present).
     type: str
   command:
-    description: The arguments of the image's entrypoint, as a list, or as a text that is split into words as in a shell.
+    description: The arguments of the image's entrypoint. Write a list, or a text, which is split into words as a shell does.
     type: raw
   entrypoint:
-    description: The replacement for the image's entrypoint, in the same form.
+    description: Replaces the image's entrypoint. It has the same form as O(command).
     type: raw
   env:
     description: Environment variables. Anyone who can read the service in the swarm can read them.
     type: dict
   array:
-    description: A list of sets of parameters. Each is a separate job with its parameters in its environment.
+    description: A list of sets of parameters. Each set is a separate job, which gets the parameters as environment variables.
     type: list
     elements: dict
   gpus:
@@ -71,7 +75,7 @@ options:
     type: int
     default: 1
   kind:
-    description: The resource kind of these GPUs.
+    description: The resource kind of the reserved GPUs.
     type: str
     default: NVIDIA-GPU
   constraints:
@@ -80,33 +84,36 @@ options:
     elements: str
   x_gpu:
     description:
-      - The nodes that it may run on, with the keys C(memory_min), C(compute_capability), C(cuda), C(model) and C(cpu) of C(docs/run/placement.md).
-      - It becomes constraints when the job is submitted, on labels of nodes. Missing labels are added to the nodes. In O(file) it is C(x-gpu).
+      - The requirements for the job's node, with the keys C(memory_min), C(compute_capability), C(cuda), C(model) and C(cpu). See
+        C(docs/run/placement.md).
+      - When the job is submitted, the requirements become constraints on labels of nodes. Missing labels are added to the nodes. In O(file), the key
+        is C(x-gpu).
     type: dict
   placement:
-    description: The meaning of O(x_gpu) on this swarm. The controller computes it, so do not set it.
+    description: The constraints and labels that O(x_gpu) requires on this swarm. The controller computes them, so do not set this option.
     type: dict
   mounts:
     description: Mounts as C(docker service create --mount) takes them, such as V(type=bind,source=/data,target=/data,readonly).
     type: list
     elements: str
   networks:
-    description: Networks of the swarm to attach to.
+    description: The networks of the swarm that the job is attached to.
     type: list
     elements: str
   user:
-    description: The user that it runs as.
+    description: The user that the command runs as.
     type: str
   workdir:
-    description: The directory in which it runs.
+    description: The directory in which the command runs.
     type: str
   owner:
-    description: Its owner. It is stored in the label C(gpu-swarm.owner), which the playbook C(status) shows.
+    description: The owner of the job. The service gets the label C(gpu-swarm.owner) with this value. The playbook C(status) shows the label.
     type: str
   time_limit:
     description:
-      - How many seconds each try may run. V(0) means no limit. Its node ends it after that time, even if nobody waits.
-      - This uses a health check, which replaces the image's own. A process that answers SIGTERM with exit code 0 counts as complete.
+      - How many seconds each try may run. V(0) means no limit. After that time, the node stops the task, even if no run waits for the job.
+      - The limit is a health check that replaces the health check of the image. If the process exits with code 0 after SIGTERM, the job counts as
+        complete.
     type: int
     default: 0
   retries:
@@ -114,7 +121,7 @@ options:
     type: int
     default: 0
   again:
-    description: Which finished jobs run again. V(failed) means those that did not complete, V(always) means all of them.
+    description: Which finished jobs run again. V(failed) means the jobs that did not complete, and V(always) means all jobs.
     type: str
     choices: [never, failed, always]
     default: never
@@ -123,15 +130,16 @@ options:
     type: bool
     default: true
   wait_timeout:
-    description: How many seconds to wait.
+    description: The maximum time to wait, in seconds.
     type: int
     default: 3600
   log_directory:
-    description: The directory on the manager for logs, with one file per task. Only root can read them.
+    description: The directory on the manager for logs, with one file per task. Only root can read these files.
     type: path
     default: /var/lib/gpu-swarm/jobs
   log_limit_mib:
-    description: The largest log in MiB. A larger one is not saved, and its job is neither tried again nor removed. V(0) means no limit.
+    description:
+      - The maximum size of a log, in MiB. If a log is larger, it is not saved, and its job is neither retried nor removed. V(0) means no limit.
     type: int
     default: 1024
 seealso:
@@ -158,31 +166,31 @@ EXAMPLES = r"""
 
 RETURN = r"""
 jobs:
-  description: The jobs of the name.
+  description: The jobs of O(name).
   returned: success
   type: list
   elements: dict
   contains:
     service:
-      description: The name of its service.
+      description: The name of the job's service.
       type: str
     id:
-      description: The id of its service, empty in check mode for one that would be submitted.
+      description: The id of the job's service. In check mode, it is empty for a job that would be submitted.
       type: str
     digest:
-      description: The digest of its content. The name of the service contains the beginning of it.
+      description: The digest of the job's content. The name of the service contains the beginning of the digest.
       type: str
     queued:
-      description: When it was queued.
+      description: When the job was queued. Null if the job is not queued.
       type: str
     avoids:
-      description: The id of the node whose guard refused it last, which it avoids while it starts.
+      description: The id of the node whose guard refused the last try. The next try avoids this node for a while. Empty if there is no such node.
       type: str
     left:
-      description: Whether the module still waits for it.
+      description: Whether the module still waits for the job.
       type: bool
     parameters:
-      description: Its parameters, if it belongs to an array.
+      description: The job's parameters, if the job belongs to an array.
       type: str
     state:
       description:
@@ -190,25 +198,25 @@ jobs:
           C(refused).
       type: str
     exit_code:
-      description: The exit code of the last try, null if it has none yet.
+      description: The exit code of the last try. Null if there is none yet.
       type: int
     tries:
-      description: How often it was submitted.
+      description: How many tries were started.
       type: int
     retried:
-      description: How many of these used up O(retries).
+      description: How many of the tries used up O(retries).
       type: int
     refused:
-      description: How many followed a refusal by a guard.
+      description: How many of the tries followed a refusal by a guard.
       type: int
     error:
-      description: Why it failed or is queued.
+      description: Why the job failed, or why it is queued.
       type: str
     ended:
-      description: When it ended.
+      description: When the job ended. Null if the job is not over.
       type: str
     node:
-      description: The id of its node.
+      description: The id of the node of the job's last task.
       type: str
 waiting:
   description: The services of jobs that are not over.
@@ -216,19 +224,18 @@ waiting:
   type: list
   elements: str
 not_ready:
-  description: The services of jobs that did not complete.
+  description: The services of jobs that are over but did not complete.
   returned: success
   type: list
   elements: str
 unplaced:
-  description: Whether nothing was done, because O(placement) is required first.
+  description: Whether the module did nothing, because it needs O(placement) first.
   returned: success
   type: bool
 ending:
   description:
-    - With O(state=absent), what is still allocated to tasks of removed jobs of the name. The module also waits for that. Each has C(hostname),
-      C(kind),
-      C(amount), and under C(state) the state of the node.
+    - With O(state=absent), the resources that are still allocated to tasks of removed jobs. With O(wait=true), the module waits until they are free.
+    - Each entry has C(hostname), C(kind), C(amount), and C(state), the state of the node.
   returned: success
   type: list
   elements: dict
@@ -238,7 +245,7 @@ summary:
   type: str
   sample: "Job sweep: All are complete: 3."
 problems:
-  description: Failures, such as a log that could not be saved.
+  description: The errors of this run, for example a log that could not be saved.
   returned: success
   type: list
   elements: str
@@ -266,7 +273,7 @@ NOTHING = {
 
 
 def run(params, check_mode):
-    """Run one pass. The controller repeats it, and may then call another manager."""
+    """Run one pass over the jobs. The controller repeats the pass. If this manager does not answer, the controller may call another manager."""
     definition.refuse_name(params["name"] or "")
     wanted = definition.jobs(params, PREFIX) if params["state"] == "present" else []
     placement = params.get("placement")

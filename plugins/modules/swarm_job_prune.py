@@ -10,13 +10,14 @@ module: swarm_job_prune
 short_description: Removes finished jobs of a swarm
 version_added: 0.2.0
 description:
-  - Removes one-shot services that are over. None of their tasks runs or waits, and all required tasks are complete. RV(kept) lists other
-    services with the reason.
-  - By default it removes the jobs of M(fleet.gpu_swarm.swarm_job). Other services are removed only if O(services) or O(labels) selects
-    them, and only if they are replicated or global jobs, or replicated services whose restart condition is C(none).
-  - The output of their tasks is saved on the manager first. If a log cannot be saved, its service stays.
-  - Directly before the removal, the module updates a label of the service by its version and checks again that it is over. So nobody can
-    restart it unnoticed. A replicated or global job is read twice instead, because any update runs it again.
+  - Removes one-shot services that are over. A service is over if none of its tasks runs or waits, and all required tasks are complete. RV(kept)
+    lists the other services, each with the reason.
+  - By default, the module removes the jobs of M(fleet.gpu_swarm.swarm_job). It removes other services only if O(services) or O(labels) selects
+    them. They must be replicated or global jobs, or replicated services whose restart condition is C(none).
+  - The module first saves the output of the tasks on the manager. If a log cannot be saved, its service stays.
+  - Just before the removal, the module updates a label of the service and checks again that the service is over. The update names the version of the
+    service, so the module notices if someone has restarted the service. The module reads a replicated or global job twice instead, because any
+    update would run this job again.
   - While another run changes the swarm (M(fleet.gpu_swarm.swarm_lease)), nothing is removed.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -26,35 +27,35 @@ extends_documentation_fragment:
   - fleet.gpu_swarm.docker_client
 options:
   services:
-    description: The services, by their names, of any age. An empty list selects none.
+    description: The names of services to remove, whatever their age. An empty list selects no service.
     type: list
     elements: str
   labels:
-    description: Services with one of these labels, V(KEY) or V(KEY=VALUE). An empty list selects none.
+    description: Selects services with one of these labels, V(KEY) or V(KEY=VALUE). An empty list selects no service.
     type: list
     elements: str
   older_than:
-    description: The minimum time since the end, such as V(90s), V(30m), V(24h) or V(7d). V(0s) means all.
+    description: The minimum time since the end of a job, such as V(90s), V(30m), V(24h) or V(7d). V(0s) means jobs of any age.
     type: str
     default: 24h
   keep_last:
-    description: How many of the latest jobs of each name stay. The jobs of an array have one name.
+    description: How many of the latest jobs of each name stay. All jobs of an array have the same name.
     type: int
     default: 0
   failed:
-    description: Whether failed jobs are removed too. A failed job of swarm itself always stays.
+    description: Whether failed jobs are removed too. A replicated or global job that failed always stays, because swarm may retry it.
     type: bool
     default: false
   log_directory:
-    description: The directory on the manager for logs, with one file per task. Only root can read them.
+    description: The directory on the manager for logs, with one file per task. Only root can read these files.
     type: path
     default: /var/lib/gpu-swarm/jobs
   log_limit_mib:
-    description: The largest log in MiB. A larger one is not saved, and its service stays. V(0) means no limit.
+    description: The maximum size of a log, in MiB. If a log is larger, it is not saved, and its service stays. V(0) means no limit.
     type: int
     default: 1024
   holder:
-    description: The holder of the lease that counts as this run's own. By default the current run of Ansible.
+    description: The holder of this run's own lease of the swarm. The default is the run of Ansible that executes this task.
     type: str
 seealso:
   - module: fleet.gpu_swarm.swarm_job
@@ -78,7 +79,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 removed:
-  description: The jobs that no longer exist, including those that somebody else removed.
+  description: The jobs that no longer exist, including jobs that somebody else removed.
   returned: success
   type: list
   elements: str
@@ -93,7 +94,7 @@ kept:
       description: The service's name.
       type: str
     reason:
-      description: Why it was kept.
+      description: Why the service was kept.
       type: str
 """
 

@@ -10,20 +10,21 @@ module: swarm_job_timer
 short_description: Installs the part of the service on a manager that removes finished jobs (internal)
 version_added: 0.3.0
 description:
-  - Installs, compares or removes the part of C(gpu-swarm-manager.service) that removes finished jobs of this collection hourly on the leading
-    manager, like M(fleet.gpu_swarm.swarm_job_prune). The service is removed with its last part.
+  - Installs, updates or removes one part of C(gpu-swarm-manager.service). On the leading manager, this part removes finished jobs of this collection
+    every hour, as M(fleet.gpu_swarm.swarm_job_prune) does.
+  - When the last part of the service is removed, the service is removed too.
 options:
   state:
-    description: V(absent) removes this part. Saved logs stay.
+    description: V(absent) stops and removes this part. Saved logs stay.
     type: str
     choices: [present, absent]
     default: present
   older_than:
-    description: As in M(fleet.gpu_swarm.swarm_job_prune). The same applies to the next four options.
+    description: The minimum time since the end of a job, such as V(90s), V(30m), V(24h) or V(7d). V(0s) means jobs of any age.
     type: str
     default: 24h
   keep_last:
-    description: How many of the latest jobs of each name stay.
+    description: How many of the latest jobs of each name stay. All jobs of an array have the same name.
     type: int
     default: 0
   failed:
@@ -35,7 +36,7 @@ options:
     type: path
     default: /var/lib/gpu-swarm/jobs
   log_limit_mib:
-    description: The largest log in MiB. A larger one is not saved, and its service stays.
+    description: The maximum size of a log, in MiB. If a log is larger, it is not saved, and its service stays. V(0) means no limit.
     type: int
     default: 1024
   docker_socket:
@@ -43,7 +44,7 @@ options:
     type: path
     default: /var/run/docker.sock
   state_dir:
-    description: The directory for this collection's files on the machine.
+    description: The directory of this collection's files on the machine.
     type: path
     default: /var/lib/gpu-swarm
 extends_documentation_fragment:

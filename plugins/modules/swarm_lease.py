@@ -10,13 +10,13 @@ module: swarm_lease
 short_description: Makes sure that only one run at a time changes a swarm
 version_added: 0.2.0
 description:
-  - Acquires, renews or releases the lease of a swarm. It is kept in the label C(gpu-swarm.lease) of the swarm itself, so that all
-    managers show it, and is written in one versioned update. If two runs acquire it at once, only one gets it.
-  - A lease ends by itself, by the clock of the swarm's leader, not of the called manager. After a change of the leader,
-    another run's lease starts again with its whole length, by the new leader's clock.
+  - Acquires, renews or releases the lease of a swarm. The lease is in the label C(gpu-swarm.lease) of the swarm itself, so all managers show it. The
+    module writes the label in one versioned update. If two runs acquire the lease at once, only one of them gets it.
+  - A lease ends by itself, by the clock of the swarm's leader. The clock of the called manager does not matter. If the leader changes, another run's
+    lease starts again with its whole length, by the new leader's clock.
   - The module does not fail if another run has the lease. Check RV(acquired).
-  - If the holder was a process of this controller that has ended, such as a killed run, its lease is taken over at once.
-  - Nothing else in the swarm is changed. No join token is read.
+  - If the holder was a process of this controller that has ended, such as a killed run, the module takes over its lease at once.
+  - The module changes nothing else in the swarm, and reads no join token.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -26,32 +26,32 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: Returns the lease as it would be, by the clock of the called manager, and acquires nothing.
+    details: Acquires nothing. Returns the lease as it would be, by the clock of the called manager.
   diff_mode:
     support: full
   idempotent:
     support: partial
-    details: With O(state=present) each call renews the lease.
+    details: With O(state=present), each call renews the lease.
 options:
   state:
     description:
-      - With V(present), the lease is acquired if it is free or has ended, and renewed if it is this run's own.
-      - With V(absent), it is released if it is this run's own.
+      - With V(present), the module acquires the lease if it is free or has ended, and renews it if this run has it.
+      - With V(absent), the module releases the lease if this run has it.
     type: str
     choices: [present, absent]
     default: present
   holder:
     description:
-      - The run that acquires, renews or releases it. A lease is this run's own if its holder is exactly this text.
-      - If not given, it names this run of Ansible, such as V(alice@controller pid 1234 (run 3f9a2b1c.88123)). The text in
-        brackets distinguishes it from other processes with the same number.
+      - The name of the run that acquires, renews or releases the lease. This run has the lease if the lease's holder is exactly this text.
+      - The default names this run of Ansible, such as V(alice@controller pid 1234 (run 3f9a2b1c.88123)). The text in brackets distinguishes this run
+        from other processes with the same number.
     type: str
   ttl:
-    description: After how many seconds the lease ends, unless it is renewed.
+    description: After how many seconds the lease ends, unless a run renews it.
     type: int
     default: 900
   takeover:
-    description: Holders that no longer exist. Their lease counts as free.
+    description: Holders that no longer exist. If one of them has the lease, the module treats the lease as free.
     type: list
     elements: str
     default: []
@@ -85,21 +85,21 @@ EXAMPLES = r"""
 
 RETURN = r"""
 acquired:
-  description: Whether this run has the lease now; in check mode whether it would. Always V(false) with O(state=absent).
+  description: Whether this run has the lease now. In check mode, whether it would have the lease. Always V(false) with O(state=absent).
   returned: success
   type: bool
 holder:
-  description: The holder of the lease now, or null. If somebody else wrote the label, its whole text.
+  description: The holder of the lease now, or null. If somebody else wrote the label, the holder is the whole text of the label.
   returned: success
   type: str
   sample: alice@controller pid 1234 (run 3f9a2b1c.88123)
 since:
-  description: When it was acquired, in UTC, by the leader's clock. Null without a lease, or if the label has no time.
+  description: When the lease was acquired, in UTC, by the leader's clock. Null without a lease, or if the label has no time.
   returned: success
   type: str
   sample: "2026-11-21T02:09:37Z"
 expires_in:
-  description: The seconds until it ends, negative if it has ended. Null without a lease, or if the label has no time.
+  description: The seconds until the lease ends, negative if it has ended. Null without a lease, or if the label has no time.
   returned: success
   type: int
   sample: 900
@@ -110,23 +110,26 @@ renew_at:
   sample: 1795313827.5
   version_added: 0.2.0
 taken_from:
-  description: The holder whose lease was replaced, ended or not. Null if no other lease was replaced. The module warns about it.
+  description: The holder whose lease was replaced, whether it had ended or not. If there is one, the module warns about it. Otherwise null.
   returned: success
   type: str
 taken_after:
-  description: How long ago the lease of RV(taken_from) had ended, in seconds; null if it had not ended, or if no other lease was replaced.
+  description:
+    - How many seconds before the replacement the lease of RV(taken_from) had ended. Null if it had not ended, or if no other lease was replaced.
   returned: success
   type: int
   sample: 60
   version_added: 0.3.0
 isolation:
-  description: The level of isolation of the swarm now, or V(unknown) if somebody else wrote the label. In check mode, the level that it would have.
+  description:
+    - The isolation level of the swarm now. In check mode, the level that the swarm would have. V(unknown) if somebody else wrote the label
+      C(gpu-swarm.isolation).
   returned: success
   type: str
   sample: audit
   version_added: 0.3.0
 isolation_before:
-  description: The level before.
+  description: The isolation level of the swarm before this call.
   returned: success
   type: str
   sample: "off"
@@ -155,7 +158,7 @@ def run(params, check_mode):
 
 
 def takeover_warning(result):
-    """Return the warning that the lease was taken from another run, if it was."""
+    """Return a list with a warning if the lease was taken from another run; otherwise an empty list."""
     if not result.get("taken_from"):
         return []
     ending = "had not ended" if result["taken_after"] is None else "had ended %d s before" % result["taken_after"]

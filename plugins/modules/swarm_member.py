@@ -11,32 +11,32 @@ short_description: Makes this machine a working member of a swarm, or makes it l
 version_added: 0.3.0
 description:
   - Initialises a swarm on this machine, joins a swarm, or leaves the current one, with the API of the local Docker daemon.
-  - Before a join, it tests the ports of the managers. If the machine does not become a working member, the join is undone.
+  - Before a join, the module tests the ports of the managers. If the machine does not become a working member, the module undoes the join.
   - For general use, there is M(community.docker.docker_swarm).
 notes:
   - Anyone with a join token can add a machine to the swarm. So no callback shows a result with tokens, and the verbose output of a
-    connection does not show them.
+    connection does not show tokens.
 options:
   state:
     description:
-      - V(initialised) creates a swarm, V(joined) joins one. If this machine is already in a swarm, V(initialised) does nothing, and V(joined)
-        only waits until the machine works there as O(role).
-      - V(left) leaves the swarm. It does nothing if the machine is in no swarm.
+      - V(initialised) creates a swarm. If this machine is already in a swarm, nothing changes.
+      - V(joined) joins a swarm. If this machine is already in a swarm, the module only waits until the machine works there as O(role).
+      - V(left) leaves the swarm. If the machine is in no swarm, nothing changes.
     type: str
     choices: [initialised, joined, left]
     required: true
   role:
-    description: The role of this machine in the swarm that it joins.
+    description: The wanted role of this machine. Used with O(state=joined).
     type: str
     choices: [manager, worker]
     default: worker
   manager:
-    description: The inventory name of a manager of that swarm, for messages.
+    description: The inventory name of a manager of the swarm, for messages.
     type: str
   managers:
     description:
-      - The managers, as nodes in the form of C(docker node inspect), or as addresses such as V(10.0.0.1) or V([fd00::1]:2377). At least one must be
-        reachable. Required with O(state=joined).
+      - The managers, as nodes in the format of C(docker node inspect), or as addresses such as V(10.0.0.1) or V([fd00::1]:2377). At least one of them
+        must be reachable. Required with O(state=joined).
     type: list
     elements: raw
   join_token:
@@ -51,7 +51,7 @@ options:
     type: int
     default: 60
   advertise_addr:
-    description: The address or interface that this node advertises to the others. Without it, Docker picks one.
+    description: The address or interface that this node advertises to the other nodes. If it is not set, Docker chooses an address.
     type: str
   listen_addr:
     description: The address on which a manager listens for other managers and for joins.
@@ -65,14 +65,14 @@ options:
     type: list
     elements: str
   subnet_size:
-    description: The prefix length of each network from the pool. Only with O(default_addr_pool).
+    description: The prefix length of each network from O(default_addr_pool). Ignored without O(default_addr_pool).
     type: int
     default: 24
   labels:
     description: The labels of the swarm. Only for O(state=initialised).
     type: dict
   force:
-    description: Whether to leave even as a manager, or after a join that never succeeded. Only for O(state=left).
+    description: Whether to leave even if the machine is a manager, or if its join never succeeded. Only for O(state=left).
     type: bool
     default: false
   docker_socket:

@@ -19,8 +19,8 @@ options:
       - V(survey) finds the hosts that run the swarm, or the host on which to initialise it. It returns an error instead of failing. The result is the
         same for all hosts, so use it once in a play, with C(run_once).
       - V(assess) decides the steps that bring this host to the wanted membership.
-      - V(promote) fails while another new manager of this play does not work as a manager yet.
-      - V(demote) fails if too few managers would remain.
+      - V(promote) checks whether this host can be promoted. It fails while another new manager of this play does not work as a manager yet.
+      - V(demote) checks whether this host can be demoted. It fails if too few managers would remain.
       - V(leave) decides how this host leaves its swarm.
     type: str
     choices: [survey, assess, promote, demote, leave]
@@ -115,12 +115,12 @@ unanswered:
   type: list
   elements: str
 new_managers:
-  description: What each host that becomes a manager before any manager is demoted reported about its swarm.
+  description: Reports about the swarm, one from each host that becomes a manager. These hosts become managers before any manager is demoted.
   returned: with O(step=survey)
   type: list
   elements: dict
 external:
-  description: The managers that are only queried over their API. Nothing is changed on them.
+  description: The managers that this collection only queries over their API. It changes nothing on them.
   returned: with O(step=survey)
   type: list
   elements: str
@@ -131,8 +131,9 @@ claims:
   elements: str
 action:
   description:
-    - The step for this host. V(none), V(join), V(recover) (clean up after a failed join, then join), V(move) (leave another swarm, then join),
-      V(promote), V(demote) or V(unknown) (the list of nodes is not known).
+    - The step for this host, V(none), V(join), V(recover), V(move), V(promote), V(demote) or V(unknown).
+    - V(recover) means to clean up after a failed join, then join. V(move) means to leave another swarm, then join. V(unknown) means that the
+      manager's list of nodes is not known.
   returned: with O(step=assess)
   type: str
 node_id:
@@ -156,15 +157,15 @@ reacts:
   returned: with O(step=assess) and O(step=leave)
   type: bool
 reported:
-  description: Whether nodes of the swarm report the health of their GPUs to this service.
+  description: Whether nodes of the swarm report the health of their GPUs, which the service of RV(reacts) reads.
   returned: with O(step=assess)
   type: bool
 noted:
-  description: The warning about an advertised address that differs from O(advertise_addr). Empty if it does not differ.
+  description: The warning that the host advertises another address than O(advertise_addr). Empty if there is no warning.
   returned: with O(step=assess)
   type: str
 would:
-  description: What check mode prints about this host.
+  description: The text that check mode prints about this host.
   returned: with O(step=assess)
   type: str
 leaves:

@@ -10,9 +10,9 @@ module: swarm_members
 short_description: Reads the nodes, join tokens and contents of a swarm, and removes a node from its list (internal)
 version_added: 0.2.0
 description:
-  - Reads the part of the manager's list of nodes that identifies each node. With O(tokens=true), it also reads the join tokens. With
-    O(contents=true), it reads the names of everything that would be lost with the swarm.
-  - With O(remove), it first removes a node that has left the swarm from the list.
+  - Reads the manager's list of nodes, and returns the part that identifies each node. With O(tokens=true), the module also reads the join tokens.
+    With O(contents=true), it also reads the names of everything that would be lost with the swarm.
+  - With O(remove), the module first removes a node that has left the swarm from the list.
   - For general use, there is M(community.docker.docker_swarm_info).
 notes:
   - Use C(no_log) with O(tokens=true). Anyone with a token can add a machine to the swarm.
@@ -34,13 +34,14 @@ options:
     type: bool
     default: false
   contents:
-    description: Whether to return the names of the services, secrets and configs. Only their names leave the manager.
+    description: Whether to return the names of the services, secrets and configs. Nothing else about them leaves the manager.
     type: bool
     default: false
   remove:
     description:
-      - The ID of a node to remove from the list. It is removed by force, because a manager notices only after a while that a node has left.
-      - If the list does not have this node, and in check mode, nothing changes.
+      - The ID of a node to remove from the list. The module removes the node by force, because a manager notices only after a while that a node has
+        left.
+      - If the node is not in the list, nothing changes. In check mode, nothing changes either.
     type: str
     version_added: 0.3.0
 seealso:
@@ -60,7 +61,7 @@ RETURN = r"""
 nodes:
   description:
     - The nodes in the format of Docker's API, with C(ID), C(Spec), C(Status), C(ManagerStatus) and C(Description.Hostname).
-    - If a node reports the health of its GPUs, C(Description.Engine.Labels) has the label with this report.
+    - If a node reports the health of its GPUs, C(Description.Engine.Labels) contains the label with this report.
   returned: success
   type: list
   elements: dict
@@ -94,7 +95,7 @@ from ..module_utils._health import label
 from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.manager import connect
 
-# All but the description, which lists everything that the node's engine can do.
+# The description is left out, because it lists everything that the node's engine can do.
 SHOWN_PARTS = ("ID", "Spec", "Status", "ManagerStatus")
 
 OPTIONS = dict(

@@ -10,10 +10,12 @@ module: swarm_nodes
 short_description: Sets labels, availability and role of many swarm nodes in one call
 version_added: 0.1.0
 description:
-  - Sets labels, availability and role of any number of nodes. A node that differs gets one versioned update. The other nodes get none.
+  - Sets labels, availability and role of any number of nodes. A node that differs from its entry gets one versioned update. The other nodes get no
+    update.
   - The module checks all nodes before it changes the first. If one of them cannot be changed as requested, the module changes none.
   - The module changes and removes only labels that it set itself. It records their keys in a label of the node, by default C(gpu-swarm.labels).
-    If someone else set a label to a different value, the module fails. If someone else set it to the same value, it stays theirs.
+    If someone else set a label to a different value, the module fails. If someone else set the label to the same value, the module does not record
+    the label as its own.
   - If a changed label breaks the placement constraints of a task, swarm evicts the task at once. RV(evicted) names these tasks, also in check mode.
     Use O(nodes[].evict) to limit which tasks may be evicted.
 author:
@@ -59,7 +61,7 @@ options:
         description:
           - Record the current availability in a label of the node, by default C(gpu-swarm.former-availability), in the same update that changes
             the availability. An existing record stays, unless someone has changed the availability since.
-          - The label C(gpu-swarm.paused-since) (by default) gets the time of the change, by the manager's clock.
+          - The module writes the time of the change, by the manager's clock, into another label of the node, by default C(gpu-swarm.paused-since).
         type: bool
         default: false
       by:
@@ -73,37 +75,38 @@ options:
           - The fault of the GPUs for which the node is paused, in the format of the engine label C(fleet.gpu-swarm.health).
           - With O(nodes[].remember), the module records the fault in a label of the node, by default C(gpu-swarm.paused-for). If the node is not
             active, its availability does not change.
-          - With O(nodes[].availability=former), a node that is paused for a fault returns to service only if this is the recorded fault. If no
-            fault is recorded, the node returns in any case.
+          - With O(nodes[].availability=former), a node that is paused for a fault returns to service only if the recorded fault is the same as this
+            one. If no fault is recorded, the node returns in any case.
         type: str
         version_added: 0.3.0
       over:
         description:
-          - With O(nodes[].availability=former), a fault that has been fixed but that the node may still report, in the same format as
-            O(nodes[].paused_for).
-          - If the node still reports it, the module records that, so that no manager pauses the node for it again. If a manager has paused the node
-            for it in the meantime, the node returns to service.
+          - A fault that has been fixed, but that the node may still report. It has the same format as O(nodes[].paused_for), and is used with
+            O(nodes[].availability=former).
+          - If the node still reports the fault, the module records this, so that no manager pauses the node for the same fault again. If a manager
+            has paused the node for the fault in the meantime, the node returns to service.
         type: str
         version_added: 0.3.0
       role:
         description:
-          - V(manager) promotes the node, and V(worker) demotes it. The module does not check whether enough managers remain for a quorum. Check that
-            before you demote one.
+          - V(manager) promotes the node, and V(worker) demotes it. The module does not check whether enough managers remain for a quorum. Check this
+            before you demote a manager.
           - Without this option, the role stays as it is.
         type: str
         choices: [manager, worker]
         version_added: 0.2.0
       host:
         description:
-          - The name of this node in the inventory. A label of the node, by default C(gpu-swarm.host), binds the node to one host. If that is another
-            host, the module fails. Only managers can change labels of nodes, but a compromised host can show any ID.
+          - The name of this node in the inventory. A label of the node, by default C(gpu-swarm.host), binds the node to one host of the inventory. If
+            the node is bound to another host, the module fails. This protects against a compromised host that shows the ID of another node, because
+            only managers can change labels of nodes.
           - To bind a node to another host, for example after you rename it, run C(docker node update --label-add gpu-swarm.host=NAME ID).
         type: str
         version_added: 0.2.0
       mark:
         description:
-          - V(set) binds the node to O(nodes[].host), V(remove) removes this binding, and V(keep) leaves it as it is. The module does this in the same
-            update as the other changes.
+          - V(set) binds the node to O(nodes[].host), V(remove) removes this binding, and V(keep) leaves the binding as it is. The module changes the
+            binding in the same update as everything else.
         type: str
         choices: [keep, set, remove]
         default: keep
@@ -117,44 +120,46 @@ options:
       keep:
         description:
           - Prefixes of keys. Recorded labels with these prefixes stay as they are, even if O(nodes[].labels) does not list them.
-          - Use it if their values could not be computed this time.
+          - Use this option if the values of these labels could not be computed this time.
         type: list
         elements: str
         default: []
       evict:
         description:
           - Which tasks this change of the node may evict.
-          - With V(any), all. With V(none), none. With V(movable), tasks that swarm starts again elsewhere, or on this node when it is back, unless a
-            label of their service (O(keep_label)) protects them.
-          - The module reads the tasks again before each update of the node. If the change would evict other tasks, the node is not changed, and
-            RV(refused) names the tasks. If only the labels would evict them, only the labels stay as they are.
+          - With V(any), the change may evict any task. With V(none), it may evict no task.
+          - With V(movable), the change may evict tasks that swarm starts again, elsewhere or on this node when it is back. It may not evict tasks
+            that a label of their service (O(keep_label)) protects.
+          - The module reads the tasks again before each update of the node. If the change would evict a task that it may not evict, the node is not
+            changed, and RV(refused) names these tasks. If only the new labels would evict the tasks, only the labels stay as they are.
         type: str
         choices: [any, movable, none]
         default: any
         version_added: 0.2.0
       if_shown:
         description:
-          - Generic resources as C(KIND=value), as in C(daemon.json). The node is changed only if swarm shows that it is ready, and has exactly these
-            resources of these kinds.
+          - Generic resources as C(KIND=value), as in C(daemon.json). The module changes the node only if swarm shows the node as ready, with exactly
+            these resources of these kinds.
           - The node must also have no finished job that would run again (an entry with C(clash) in
-            RV(fleet.gpu_swarm.swarm_gpu_info#module:finished_jobs)). Otherwise the node stays as it is, and RV(held_back) names it.
+            RV(fleet.gpu_swarm.swarm_gpu_info#module:finished_jobs)). If a condition is not met, the node stays as it is, and RV(held_back) lists the
+            node.
           - The module checks this once, before it changes the first node. This saves a call of M(fleet.gpu_swarm.swarm_gpu_info).
         type: list
         elements: str
         version_added: 0.3.0
   holder:
     description:
-      - The holder that must have the lease of the swarm (M(fleet.gpu_swarm.swarm_lease)) at the time of each change. Otherwise nothing is changed.
-        Use it for a call that may hang, since its caller may have continued without it.
+      - The holder that must have the lease of the swarm (M(fleet.gpu_swarm.swarm_lease)) at the time of each change. If another run has the lease by
+        then, nothing more is changed. Use this option if the call may hang, since its caller may have continued in the meantime.
       - Without this option, the lease is not checked.
     type: str
     version_added: 0.2.0
   release:
     description:
-      - The holder whose lease is released after all nodes have been changed. This has the same effect as M(fleet.gpu_swarm.swarm_lease) with
-        C(state=absent), O(outcomes), O(always) and O(isolation), and saves that call.
-      - If RV(held_back) or RV(refused) names a node, the lease stays. RV(lease) shows whether it was released. If the release fails, the module does
-        not fail, because the nodes have been changed by then.
+      - The holder whose lease the module releases after it has changed all nodes. This saves a call of M(fleet.gpu_swarm.swarm_lease) with
+        C(state=absent), O(outcomes), O(always) and O(isolation).
+      - If RV(held_back) or RV(refused) lists a node, the module does not release the lease. RV(lease) shows whether the lease was released. If the
+        release fails, the module does not fail, because the nodes have been changed by then.
     type: str
     version_added: 0.3.0
   prefix:
@@ -209,7 +214,7 @@ nodes:
       description: The node's host name.
       type: str
     changed:
-      description: Whether the node is changed.
+      description: Whether the module changed the node. In check mode, whether it would.
       type: bool
     labels_before:
       description: All labels of the node before the change.
@@ -244,28 +249,28 @@ evicted:
       description: The task's ID.
       type: str
     slot:
-      description: The number of the replica. It is null for a global service.
+      description: The number of the replica. Null for a global service.
       type: int
     node:
-      description: The ID of the node that it runs on.
+      description: The ID of the node that the task runs on.
       type: str
     hostname:
       description: The host name of that node.
       type: str
     reason:
       description:
-        - V(constraint) if the node no longer meets a placement constraint of the task, V(drain) if the node is drained.
-        - V(engine) if the leading manager's Docker Engine is older than 23.0.2, or than 25.0.3 for counted kinds. At each update of an active node,
-          it rejects one task that has a generic resource. Nobody knows in advance which one.
+        - V(constraint) if the node no longer meets a placement constraint of the task. V(drain) if the node is drained.
+        - V(engine) if the leading manager has an old Docker Engine, before 23.0.2, or before 25.0.3 for discrete kinds. At each update of an active
+          node, such a manager rejects one task that has a generic resource. It is not possible to predict which task.
       type: str
     constraint:
-      description: The placement constraint that is no longer met. It is null for other reasons.
+      description: The placement constraint that the node no longer meets. Null for other reasons.
       type: str
     deferred:
       description: Whether swarm evicts the task only when the node becomes active again. Until then, swarm does not enforce constraints.
       type: bool
     movable:
-      description: Whether swarm starts another task in its place, as in RV(fleet.gpu_swarm.swarm_gpu_info#module:nodes[].tasks[].movable).
+      description: Whether swarm starts another task instead, as in RV(fleet.gpu_swarm.swarm_gpu_info#module:nodes[].tasks[].movable).
       type: bool
       version_added: 0.2.0
     kept:
@@ -306,7 +311,7 @@ held_back:
       type: str
       sample: the manager shows 3 of 4 NVIDIA-GPU
 lease:
-  description: What M(fleet.gpu_swarm.swarm_lease) returns for the lease of O(release). It is missing if the lease could not be released.
+  description: The result of M(fleet.gpu_swarm.swarm_lease) for the lease of O(release). Missing if the lease could not be released.
   returned: with O(release), if RV(held_back) and RV(refused) are empty
   version_added: 0.3.0
   type: dict

@@ -11,18 +11,18 @@ short_description: Installs the part of the service on a manager that pauses nod
 version_added: 0.3.0
 description:
   - Installs, updates or removes one part of C(gpu-swarm-manager.service). This part reads the list of nodes whenever a node changes, and pauses nodes
-    that report a fault of their GPUs. It also writes metrics.
+    that report a fault of their GPUs. This part also writes metrics.
   - When the last part of the service is removed, the service is removed too.
 options:
   state:
-    description: V(absent) stops and removes this part. Nodes that it paused stay paused until a run of this collection returns them to service.
+    description: V(absent) stops and removes this part. Paused nodes stay paused until a run of this collection returns them to service.
     type: str
     choices: [present, absent]
     default: present
   limit:
     description:
-      - The percentage of the GPU nodes that may be paused for a fault at a time, from 1 to 100. The limit is always at least two nodes, or one node
-        if the swarm has only one or two GPU nodes.
+      - The percentage of the GPU nodes that may be paused for a fault at the same time, from 1 to 100. The limit is always at least two nodes. If the
+        swarm has only one or two GPU nodes, the limit is one node.
     type: int
     default: 20
   metrics_directory:

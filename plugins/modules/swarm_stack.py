@@ -10,18 +10,19 @@ module: swarm_stack
 short_description: Deploys a Compose file with GPUs on a swarm
 version_added: 0.3.0
 description:
-  - Translates a Compose file on the controller into a stack file. It reads variables, C(.env), C(env_file), configs and secrets on the controller
-    too. GPUs of C(gpus) and of C(deploy.resources.reservations.devices) become generic resources. Keys that have no meaning on Swarm are listed.
-  - Checks with the filters of swarm's scheduler whether each service fits. If one does not, nothing is deployed.
-  - Docker refuses some values only after it has created a part of the stack, for example a port that another service uses. The module checks them
-    first. If Docker still refuses, the error lists the parts that Docker created. If the stack is new, these parts are removed again.
+  - Translates a Compose file on the controller into a stack file. Variables, C(.env), C(env_file), configs and secrets are read on the controller
+    too. GPUs of C(gpus) and of C(deploy.resources.reservations.devices) become generic resources. RV(notes) lists keys that have no meaning on Swarm.
+  - Checks with the filters of swarm's scheduler whether each service fits. If a service does not fit, nothing is deployed.
+  - Docker refuses some values only after it has created a part of the stack, for example a port that another service uses. The module checks these
+    values first. If Docker still refuses the stack, the error lists the parts that Docker created. If the stack is new, the module removes these
+    parts again.
   - Deploys with C(docker stack deploy) on the host of the task, and waits until all tasks run. The host must be a manager with the C(docker) command.
   - If a service does not run in time, the output says why. The task fails only if nothing could be deployed. See RV(waiting) and RV(not_ready).
-  - C(x-gpu) of a service becomes placement constraints. If a constraint needs a new label, the module adds it to all nodes that it applies to. The
-    label C(gpu-swarm.classes) of the service defines the new label, so that each run of provision updates it.
+  - C(x-gpu) of a service becomes placement constraints. If a constraint needs a new label, the module adds the label to all nodes that meet the
+    requirements. The label C(gpu-swarm.classes) of the service defines the new label, so that each run of provision updates it on the nodes.
 notes:
   - In check mode the module prints the stack file, for a deployment by hand. Values that may be secret are hidden.
-  - The deployed stack file is kept in a config of the swarm. The next run compares with it.
+  - The module stores the deployed stack file in a config of the swarm. The next run compares its stack file with the stored file.
 author:
   - The fleet.gpu_swarm authors (@fleet)
 extends_documentation_fragment:
@@ -45,8 +46,8 @@ options:
     type: path
   state:
     description:
-      - Whether to deploy or to remove the stack. Its volumes stay.
-      - With V(absent), O(wait_timeout) is how long to wait until none of its tasks has a GPU any more.
+      - Whether to deploy or to remove the stack. A removal keeps the volumes of the stack.
+      - With V(absent), O(wait_timeout) is how long to wait until no task of the stack has a GPU any more.
     type: str
     choices: [present, absent]
     default: present
@@ -55,13 +56,13 @@ options:
     type: str
     default: NVIDIA-GPU
   allow_pending:
-    description: Whether to deploy a service even if there is no room for it now. A service that no node could ever run is always refused.
+    description: Whether to deploy a service even if no node has room for it now. A service that no node could ever run is always refused.
     type: bool
     default: false
   wait_timeout:
     description:
-      - How many seconds to wait until the services have run with the same tasks for 5 seconds. The module does not wait for tasks that already ran
-        before and stay.
+      - How long to wait, in seconds, until the services have run with the same tasks for 5 seconds. The module does not wait for tasks that already
+        ran before the deployment and stay.
       - With V(0), the module does not wait. Services that do not run yet are in RV(waiting).
     type: int
     default: 300
@@ -75,8 +76,8 @@ options:
     default: false
   registries:
     description:
-      - Logins by the name of the registry, each with C(username) and C(password). The nodes get them too.
-      - The manager keeps them in memory while C(docker stack deploy) runs. With this option, the manager's own logins are not used.
+      - Logins by the name of the registry, each with C(username) and C(password). The nodes get these logins too.
+      - The manager keeps these logins in memory while C(docker stack deploy) runs. With this option, the manager's own logins are not used.
     type: dict
     default: {}
   query_registries:
@@ -105,7 +106,7 @@ stack_file:
   returned: with O(state=present)
   type: str
 hidden:
-  description: The paths of these values.
+  description: The paths of the values that RV(stack_file) hides.
   returned: with O(state=present)
   type: list
   elements: str
@@ -121,8 +122,8 @@ services:
   elements: dict
 placement:
   description:
-    - The result of C(x-gpu) of each service on this fleet, with C(service), C(image), C(constraints), and C(nodes), the host names of nodes that meet
-      the constraints.
+    - The placement of each service with C(x-gpu) on this fleet, with C(service), C(image), C(constraints) and C(nodes). C(nodes) has the host names
+      of nodes that meet the constraints.
   returned: with O(state=present)
   type: list
   elements: dict
@@ -140,7 +141,8 @@ summary:
   sample: "All services of the stack train run: 2."
 waiting:
   description:
-    - Services that are pending or starting, without an error. With O(state=absent), the resources that are still allocated to tasks of the stack.
+    - Services that are pending or starting, without an error.
+    - With O(state=absent), the resources that are still allocated to tasks of the stack.
   returned: success, not in check mode
   type: list
   elements: str
@@ -150,7 +152,7 @@ not_ready:
   type: list
   elements: str
 answered:
-  description: Whether this manager answered. If it did not, another manager may.
+  description: Whether this manager answered. If it did not answer, try another manager.
   returned: always
   type: bool
 """

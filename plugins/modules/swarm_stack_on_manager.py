@@ -10,10 +10,10 @@ module: swarm_stack_on_manager
 short_description: Reads, deploys and removes a stack on a manager (internal)
 version_added: 0.3.0
 description:
-  - Executes the part of M(fleet.gpu_swarm.swarm_stack) that runs on a manager. It deploys with O(archive), removes objects with O(remove), keeps the
-    deployed stack file with O(keep), and reads the swarm.
-  - Files of a stack contain secrets. They exist only while C(docker stack deploy) reads them, in memory (F(/run)) where possible, in a directory that
-    only this user can read. Files of an earlier run that was killed are removed.
+  - Executes the part of M(fleet.gpu_swarm.swarm_stack) that runs on a manager. The module deploys O(archive), removes the objects in O(remove),
+    stores the stack file in O(keep), and reads the swarm.
+  - Files of a stack contain secrets. The module writes them into a directory that only this user can read, in memory (F(/run)) where possible. It
+    removes them when C(docker stack deploy) has read them. It also removes files of an earlier run that was killed.
 options:
   stack:
     description: The name of the stack.
@@ -41,7 +41,7 @@ options:
     default: {}
   logins:
     description:
-      - A C(username) and a C(password) by registry, as JSON in base64. If it is an empty mapping, no login is used.
+      - A C(username) and a C(password) by registry, as JSON in base64. If the mapping is empty, no login is used.
       - Without this option, the logins of this task's user on the manager are used.
     type: str
   networks:
@@ -56,28 +56,30 @@ options:
     version_added: 0.3.0
   compared:
     description:
-      - Parts of the stack to check for conflicts with the swarm. C(networks) has the C(driver) and C(subnets) of each new network by its name.
-        C(attached) has the names of external networks. C(contents) has digests of the C(configs) and C(secrets) with a fixed name.
-      - Without this option, there is no such check, and RV(objects) is empty.
+      - Parts of the stack to check for conflicts with the swarm. C(networks) contains the C(driver) and C(subnets) of each new network, by its name.
+        C(attached) contains the names of external networks. C(contents) contains digests of the C(configs) and C(secrets) with a fixed name.
+      - Without this option, the module does not check for conflicts, and RV(objects) is empty.
     type: dict
     version_added: 0.3.0
   stack_file:
-    description: The text of the stack file. C(docker stack config) checks it, unless this text was deployed last.
+    description: The text of the stack file. C(docker stack config) checks this text, unless the same text was deployed last.
     type: str
     version_added: 0.3.0
   archive:
-    description: A zip file with the stack file and the files that it names, in base64. It is deployed before the swarm is read.
+    description: A zip file with the stack file and the files that it names, in base64. The module deploys the stack before it reads the swarm.
     type: str
   with_registry_auth:
     description: Whether the nodes get the logins to registries when O(archive) is deployed.
     type: bool
     default: false
   remove:
-    description: Objects to remove before the swarm is read, as lists of IDs by kind of object. The module also removes the files of a killed run.
+    description: Objects to remove before the module reads the swarm, as lists of IDs by kind of object. Files of a killed run are removed too.
     type: dict
     version_added: 0.3.0
   prune:
-    description: Whether to remove services of the stack that are not in O(archive), and to count services that are not in O(services) as removed.
+    description:
+      - Whether to remove services of the stack that are not in O(archive). The check of O(services) then also assumes that the other services of the
+        stack are removed.
     type: bool
     default: false
   keep:
@@ -105,16 +107,16 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: As in M(fleet.gpu_swarm.swarm_gpu_info). The result also has its C(kinds).
+  description: As in M(fleet.gpu_swarm.swarm_gpu_info). The result also has C(kinds), as that module returns them.
   returned: success
   type: list
   elements: dict
 preflight:
   description:
-    - An explanation of each of O(services) as in M(fleet.gpu_swarm.swarm_explain), together with all other services.
-    - C(rivals) are other services of O(services) that may take its room if swarm places them first.
-    - C(keeps_tasks) is true if all of its tasks already exist and stay.
-    - C(overlaps) is true if its old tasks run on until new ones do.
+    - An explanation of each service in O(services), as in M(fleet.gpu_swarm.swarm_explain). It takes all other services into account.
+    - C(rivals) lists other services in O(services) that may take the room of this service if swarm places them first.
+    - C(keeps_tasks) is true if all tasks of this service already exist and stay.
+    - C(overlaps) is true if the old tasks of this service continue until its new tasks run.
   returned: success
   type: list
   elements: dict
@@ -130,13 +132,13 @@ progress:
   elements: dict
 ending:
   description:
-    - Resources that are still allocated to tasks of removed services of the stack, each with C(hostname), C(kind), C(amount) and the C(state) of the
-      node.
+    - Resources that are still allocated to tasks of removed services of the stack, each with C(hostname), C(kind), C(amount) and C(state), the state
+      of the node.
   returned: success
   type: list
   elements: dict
 taken:
-  description: Names of O(services) that services outside the stack already have.
+  description: Names in O(services) that services outside the stack already have.
   returned: success
   type: list
   elements: str
@@ -151,7 +153,7 @@ missing_objects:
   type: list
   elements: str
 clashes:
-  description: Conflicts with existing objects of the swarm. The managers would refuse the stack because of them. Each is a text with the remedy.
+  description: Conflicts with existing objects of the swarm, because of which the managers would refuse the stack. Each is a text with the remedy.
   returned: success
   type: list
   elements: str
@@ -164,11 +166,11 @@ objects:
   returned: success
   type: dict
 images:
-  description: The variables of each image with which NVIDIA's toolkit decides whether it starts the image.
+  description: The variables of each image that NVIDIA's toolkit reads to decide whether a container of this image may start.
   returned: success
   type: dict
 refused:
-  description: The images that their registry refuses, each with its C(image) and the reason C(said).
+  description: The images that their registry refuses, each with C(image) and C(said), the reason.
   returned: success
   type: list
   elements: dict
@@ -178,7 +180,7 @@ kept:
   type: list
   elements: str
 incomplete:
-  description: Whether the deployment or the removal failed, so that a part of it may be done. C(msg) has the reason.
+  description: Whether the deployment or the removal failed, so that a part of it may have been done. C(msg) has the reason.
   returned: failure
   type: bool
 """
@@ -229,7 +231,7 @@ def run(params, check_mode):
 
 
 def _change(manager, params):
-    """Deploy and remove. Return whether there was anything to do. After an error, a part may be done."""
+    """Deploy the stack and remove objects. Return whether there was anything to do. After an error, a part may have been done."""
     location = stack_directory.parent_directory(), params["stack"], params["docker_host"]
     try:
         if params["archive"]:
@@ -307,7 +309,7 @@ def _clashes(manager, params, listed, networks):
 
 def _refused(manager, images, packed_logins):
     logins = json.loads(base64.b64decode(packed_logins)) if packed_logins else None
-    refused, silent = [], set()  # a registry that does not answer can take half a minute, so query it only once
+    refused, silent = [], set()  # a query of a registry that does not answer can take half a minute, so query it only once
     for image, registry in images.items():
         if registry not in silent:
             reason, answered = classify_error(manager.why_unreadable(image, None if logins is None else logins.get(registry, {})))

@@ -12,20 +12,20 @@ version_added: 0.3.0
 description:
   - The files are the definition of NVIDIA's repository, its key, other edited definitions, and C(config.toml). No package owns them, so no package
     manager restores them.
-  - A role records them in C(/var/lib/gpu-swarm/toolkit-files.json) before it writes them for the first time. So the record is complete even if the
-    run fails later.
+  - A role records the files in C(/var/lib/gpu-swarm/toolkit-files.json) before it writes them for the first time. So the record is complete even if
+    the run fails later.
   - If someone has edited a file since, or if another definition uses it, the module leaves it alone and reports it.
 options:
   state:
     description:
       - With V(recorded), the module records the original files. With V(written), it records the files that a run has written.
-      - With V(restored), each recorded file gets its former content, or is removed if it did not exist. The module also removes this collection's
-        definition and key if they are not recorded, and dangling links to services of the packages.
+      - With V(restored), the module writes the former content of each recorded file. A file that did not exist before is removed. The module also
+        removes this collection's definition and key if they are not recorded, and dangling links to services of the packages.
     type: str
     choices: [recorded, written, restored]
     required: true
   paths:
-    description: The files, for V(recorded) and V(written).
+    description: The files. Used with V(recorded) and V(written).
     type: list
     elements: path
     default: []
@@ -65,7 +65,7 @@ def converge(module):
         return files.restore(module.check_mode, module.atomic_move)
     record = files.record_originals if module.params["state"] == "recorded" else files.record_written
     record(module.params["paths"], module.check_mode, module.atomic_move)
-    return False, []  # only this collection's own record has changed
+    return False, []  # no change for the user, because only this collection's own record has changed
 
 
 def main():
