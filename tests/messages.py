@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 GAP = "…"
 # Messages of Docker are in no file of this collection.
-DOCKERS = "The scheduler's words"
+DOCKERS = "Messages of Docker's scheduler"
 CODE = ("plugins/**/*.py", "playbooks/**/*.yml", "playbooks/**/*.py", "roles/**/*.yml")
 
 

@@ -38,4 +38,5 @@ class CallbackModule(CallbackBase):
             return
         parts = [part for part in result._result.get("results") or [result._result] if part.get("unreachable")]
         why = str(parts[0].get("msg") or "no reason given").removeprefix("Task failed: ").strip() if parts else "no reason given"
-        self._variables.set_nonpersistent_facts(result._host.name, {FACT: f"the connection was lost over '{result._task.get_name()}': {why}"})
+        text = f"the connection was lost during the task '{result._task.get_name()}': {why}"
+        self._variables.set_nonpersistent_facts(result._host.name, {FACT: text})

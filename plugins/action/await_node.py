@@ -19,7 +19,7 @@ from ..plugin_utils._rollout.window import not_empty_reason
 from .gpu_node import ActionModule as NodeAction
 
 NO_ANSWER = ["an answer of the node"]  # while dockerd stops containers, it may answer slowly
-NOT_BACK = "its dockerd is not back in its swarm (%s) after %g s. Look at 'docker info' there."
+NOT_BACK = "its dockerd has not rejoined its swarm (%s) after %g s. Check 'docker info' on this host."
 OWN = ("event", "with_tasks", "wait_timeout", "delay")
 DELAY_S, DELAY_OF_A_START_S = 2, 5
 

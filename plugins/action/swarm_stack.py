@@ -270,7 +270,7 @@ class ActionModule(ActionBase):
             )
         except NoManager as problem:
             self._deployed = False  # the caller may try another manager, which only waits
-            message = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is deployed, and it is not known whether it runs."
+            message = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is deployed, but it is not known whether it runs."
             problem.message = f"{message} Run this again when a manager answers."
             raise
         progress = deploy_verdict.progress_lines(answer, unsteady(answer))
@@ -303,7 +303,7 @@ class ActionModule(ActionBase):
             )
         except NoManager as problem:
             self._deployed = False  # the caller may try another manager, which only waits
-            message = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is removed, and it is not known whether its tasks have ended."
+            message = f"{problem.message.rstrip('.')}. The stack {self._args['name']} is removed, but it is not known whether its tasks have ended."
             problem.message = f"{message} Run this again when a manager answers."
             raise
 

@@ -83,7 +83,7 @@ def main():
     except (OSError, ValueError) as problem:
         module.fail_json(msg=f"The files of the NVIDIA Container Toolkit cannot be recorded or restored: {problem}. Fix that and run this again.")
     if left_alone:
-        module.warn(f"These files stay: {'; '.join(left_alone)}. Remove them if nobody needs them.")
+        module.warn(f"These files were not removed: {'; '.join(left_alone)}. Remove them if nobody needs them.")
     module.exit_json(changed=changed, left_alone=left_alone)
 
 

@@ -315,9 +315,9 @@ def test_an_update_that_starts_first_needs_a_free_gpu(fleet: Fleet, inventory: P
         fleet["m1"].start("docker", "stack", "rm", name)
     assert (again.rc, again.changed()["m1"], f"{name}_web: its tasks stay where they are" in again.output) == (0, 0, True), again.output
     assert refused.rc == 2, refused.output
-    assert "its 2 tasks run on until new ones do (update_config: order: start-first); there is room for 0 more" in refused.output
+    assert "its 2 tasks stop only when new ones run (update_config: order: start-first); there is room for 0 more" in refused.output
     assert hangs.rc == 75, hangs.output
-    assert f"{name}_web: 2 serve (former version), 0 of 2 updated; needs 1 NVIDIA-GPU on one node" in hangs.output
+    assert f"{name}_web: 2 running in the former version, 0 of 2 in the new version; needs 1 NVIDIA-GPU on one node" in hangs.output
     assert corrected.rc == 0, corrected.output
     assert f"{name}_web: its tasks are replaced, 1 at a time" in corrected.output
 

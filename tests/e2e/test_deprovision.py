@@ -195,7 +195,7 @@ def test_the_swarm_ends_with_its_last_manager(fleet: Fleet, inventory: Path, bef
         assert fleet[name].run("find", "/var/lib", "-path", "/var/lib/gpu-swarm*", "-type", "f").split() == kept
     changed = {name: differing(before[name], digests(fleet[name])) for name in NODES}
     assert changed == {"d1": OF_PACKAGES | OF_REPOSITORY, "d2": set(), "d3": set()}
-    stays = f"d1: the NVIDIA Container Toolkit stays, and so do {', '.join(sorted(OF_PACKAGES | OF_REPOSITORY))}. Set deprovision_packages: true"
+    stays = f"d1: the NVIDIA Container Toolkit and its files ({', '.join(sorted(OF_PACKAGES | OF_REPOSITORY))}) are not removed. To remove them, set"
     assert stays in " ".join(run.output.split())
 
 

@@ -82,7 +82,7 @@ def test_a_lost_call_says_nothing_about_the_node(fleet: Fleet, cutter: Cutter, t
         run = going.result()
     assert run.rc == 2, run.output
     assert "its containers could not be read (" in run.failures("g1")[-1], run.output
-    assert "the connection was lost over 'Do second': no route to host" in run.failures("g2")[-1], run.output
+    assert "the connection was lost during the task 'Do second': no route to host" in run.failures("g2")[-1], run.output
     ran = {name: fleet[name].run("sh", "-c", "cd /run; ls first second third", check=False).split() for name in ("g1", "g2")}
     assert ran == {"g1": [], "g2": ["first"]}
     assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]  # the run changed nothing on this node

@@ -69,7 +69,7 @@ def test_a_driver_is_installed_by_the_example_and_the_node_rebooted_in_its_windo
     booted = maintenance.boots()
     run = maintenance.example("driver.yml", "g1", **upgrade)
     assert (run.rc, maintenance.boots()) == (0, booted), run.output
-    assert run.row("g1").endswith("ready, left alone, because maintenance driver-580 was finished there before")
+    assert run.row("g1").endswith("ready, left alone, because maintenance driver-580 was already finished on this node")
     assert availabilities(fleet, "g1", since) == ["pause", "drain", "active"]
 
 
@@ -149,7 +149,7 @@ def test_a_node_whose_maintenance_failed_stays_paused(fleet: Fleet, inventory: P
     run = maintenance.run({"name": "Upgrade the driver", "ansible.builtin.command": {"argv": ["false"]}}, limit="gpu_nodes")
     assert run.rc == 2, run.output
     assert "out: the task Upgrade the driver: non-zero return code" in run.row("g1")
-    assert "untouched: its turn did not come, because g1 failed" in run.failures("g2")[-1]
+    assert "untouched: the run stopped before this node, because g1 failed" in run.failures("g2")[-1]
     assert availabilities(fleet, "g2", since) == []
     assert availability_of(fleet, "g1") == ("pause", "active")
     run = fleet.playbook(inventory)
@@ -190,7 +190,7 @@ def test_docker_engine_is_upgraded_by_the_example_the_managers_first(fleet: Flee
 
     run = maintenance.example("docker.yml", "m1:g1", **upgrade)
     assert run.rc == 0, run.output
-    assert run.row("m1").endswith("ready, left alone, because maintenance docker-new was finished there before"), run.output
+    assert run.row("m1").endswith("ready, left alone, because maintenance docker-new was already finished on this node"), run.output
     everywhere = {name: fleet[name].started() for name in started}
     assert [everywhere[name] == managers[name] for name in started] == [True, False]
     assert availability_of(fleet, "g1") == ("active", None)

@@ -308,7 +308,7 @@ def test_another_run_s_lease_lasts_until_it_is_taken(fleet: Fleet, inventory: Pa
         run = fleet.playbook(inventory, *leased)
         assert run.rc == 2
         for name in GPU_NODES:
-            assert f"untouched: its turn did not come, because another run changes this swarm: {other}" in run.failures(name)[-1]
+            assert f"untouched: the run stopped before this node, because another run changes this swarm: {other}" in run.failures(name)[-1]
             assert availabilities(fleet, name, since) == []
         assert not run.failures("m1")
         assert {name: (fleet[name].started(), fleet[name].files()) for name in NODES} == before
@@ -335,7 +335,7 @@ def test_a_window_does_not_continue_without_the_lease(fleet: Fleet, inventory: P
         ended = fleet.module("m1", "fleet.gpu_swarm.swarm_lease", {**other, "state": "absent"})
     assert ended.rc == 0, ended.output
     assert run.rc == 2, run.output
-    assert f"untouched: its turn did not come, because another run changes this swarm: {other['holder']}" in run.failures("g1")[-1]
+    assert f"untouched: the run stopped before this node, because another run changes this swarm: {other['holder']}" in run.failures("g1")[-1]
     assert (busy.files(), busy.started()) == before
     left = availability_of(fleet, "g1")
     fleet["m1"].docker("node", "update", "--availability", "active", "--label-rm", MARK, member(fleet, "g1")["ID"])

@@ -121,7 +121,7 @@ def test_the_service_stays_if_the_inventory_lost_its_nodes(fleet: Fleet, invento
     alone = fleet.inventory(swarm_managers=MANAGERS)
     run = fleet.playbook(alone, *settings())
     assert (run.rc, set(run.changed().values())) == (0, {0}), run.output
-    assert "so the service gpu-swarm-manager stays. Put these nodes into gpu_nodes" in " ".join(run.output.split())
+    assert "so the service gpu-swarm-manager was not removed. Put these nodes into gpu_nodes" in " ".join(run.output.split())
     role = ("--become", "--module-name", "ansible.builtin.include_role", "--args", "name=fleet.gpu_swarm.swarm_member", "swarm_managers")
     run = fleet.ansible("ansible", "--inventory", str(alone), *settings(), *role)
     assert run.rc == 0, run.output

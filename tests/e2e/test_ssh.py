@@ -80,7 +80,7 @@ def test_sudo_that_needs_a_terminal_is_named_and_works_without_pipelining(fleet:
         run = play(over_ssh)
         assert (run.rc, run.failed()) == (2, ["g1"]), run.output
         assert run.row("g1").endswith("or add -e ansible_pipelining=false")
-        assert run.failures("g1")[0].startswith("g1: the task cannot become root: sudo wants a terminal (requiretty in sudoers)")
+        assert run.failures("g1")[0].startswith("g1: the task cannot become root: sudo requires a terminal (requiretty in sudoers)")
         assert (run.row("m1").split()[-1], run.row("g2").split()[-1]) == ("ready", "ready")
         run = play(over_ssh, "--extra-vars", "ansible_pipelining=false")
         assert (run.rc, run.changed()) == (0, dict.fromkeys(NODES, 0)), run.output

@@ -273,7 +273,7 @@ def test_a_service_that_reserves_0_is_named(fleet: Fleet, inventory: Path, swarm
     finally:
         swarm.remove(greedy)
     assert "service greedy has 3 NVIDIA-GPU on node g2" in run.output, run.output
-    assert "needs 1 or more NVIDIA-GPU, and all that are free (value: 0) on one node: g2 has 0 NVIDIA-GPU free" in pending.output, pending.output
+    assert "needs 1 or more NVIDIA-GPU (value: 0 means all free ones) on one node: g2 has 0 NVIDIA-GPU free" in pending.output, pending.output
 
 
 def as_a_run_does(fleet: Fleet, availability: str) -> None:
@@ -314,7 +314,7 @@ def test_the_effect_of_a_policy_is_shown(fleet: Fleet, inventory: Path, swarm: S
     labels = {name: member(fleet, name)["Spec"]["Labels"] for name in NODES}
     run, consented = shown(fleet, inventory, f"plan={policy}"), shown(fleet, inventory, f"plan={policy}", "provision_allow_pending=true")
     for name in ("g1", "g2"):
-        assert re.search(rf"(?m)^{name} +cannot be changed: services would have no place .*: service holder", run.output), run.output
+        assert re.search(rf"(?m)^{name} +cannot be changed: services could not be placed .*: service holder", run.output), run.output
     place = "leaves no place for service holder"
     assert re.search(rf"(?m)^g1 +\+2 TRAINING; −2 NVIDIA-GPU; restarts dockerd; .*service web; {place}", consented.output), consented.output
     assert re.search(rf"(?m)^g2 +−4 NVIDIA-GPU; restarts dockerd; .*service holder; {place}", consented.output), consented.output

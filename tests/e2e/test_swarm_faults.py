@@ -27,7 +27,7 @@ from .swarm import availability_of, describe_managers, member, shown, stopped, t
 MANAGERS, GPU_NODES = ["m1", "m2", "m3"], ["g1", "g2"]
 # A message of systemd's journal: a unit was started.
 STARTED = "MESSAGE_ID=39f53479d3a045ac8e11786248231fbf"
-ANOTHER_RUN = re.compile(r"its turn did not come, because another run changes this swarm: \S+@\S+ pid \d+ ")
+ANOTHER_RUN = re.compile(r"the run stopped before this node, because another run changes this swarm: \S+@\S+ pid \d+ ")
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,7 @@ def test_check_shows_what_would_be_tested(fleet: Fleet, inventory: Path, first: 
     assert lines(run, "g2") == ["4 NVIDIA-GPU  –     would be tested"]
 
 
-@pytest.mark.parametrize(("gpus", "words"), [("1", "NOT ISOLATED: 1 allocated and 4 seen"), ("all", "added nothing to the task")])
+@pytest.mark.parametrize(("gpus", "words"), [("1", "NOT ISOLATED: 1 allocated, but the task sees 4"), ("all", "added nothing to the task")])
 def test_a_node_that_does_not_isolate_fails_alone(fleet: Fleet, inventory: Path, leaking: str, gpus: str, words: str) -> None:
     """The node fails even if a task holds all GPUs of the node, and so cannot see more than its own."""
     run = verify(fleet, inventory, "--extra-vars", f"verify_gpus={gpus}")

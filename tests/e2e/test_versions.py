@@ -83,7 +83,7 @@ def test_a_held_version_is_not_changed(fleet: Fleet, inventory: Path, as_before:
     before = (node.files(), node.started())
     run = fleet.playbook(inventory, "--limit", "g1", *toolkit(version="1.20.0"))
     assert run.rc == 2
-    assert "the package manager holds nvidia-container-toolkit. Set nvidia_container_toolkit_hold: true" in run.failures("g1")[-1]
+    assert "the package manager holds nvidia-container-toolkit at that version. Set nvidia_container_toolkit_hold: true" in run.failures("g1")[-1]
     assert ((node.files(), node.started()), versions(fleet)["g1"]) == (before, was)
 
     run = fleet.playbook(inventory, "--limit", "g1", *toolkit(version="1.20.0", hold=False))

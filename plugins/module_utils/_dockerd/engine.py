@@ -273,7 +273,7 @@ class Engine:
                 return view
             if time.monotonic() > deadline:
                 reasons = ". ".join(part.rstrip(".") for part in (problem, self.reason()) if part)
-                raise EngineError("%s is not as wanted after %d s: %s" % (self.unit, timeout_s, reasons))
+                raise EngineError("%s is not in the wanted state after %d s: %s" % (self.unit, timeout_s, reasons))
             time.sleep(POLL_S)
 
     def _problem(self, healthy: Healthy) -> tuple[str | None, dict[str, Any] | None]:
@@ -308,7 +308,7 @@ def flavour_of(info: Mapping[str, Any]) -> str:
 
 
 _REMEDIES = {
-    "podman": "this is Podman standing in for Docker, which has no swarm. Remove podman-docker and install Docker Engine.",
+    "podman": "this is Podman, which emulates Docker but has no swarm. Remove podman-docker and install Docker Engine.",
     "snap": "this is Docker from snap: it cannot use the NVIDIA runtime of the host and keeps its daemon.json elsewhere. "
     "Remove the snap and install Docker Engine from a package.",
     "rootless": "this is rootless Docker, which cannot be a swarm node with overlay networks. "

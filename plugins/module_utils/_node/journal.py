@@ -225,8 +225,8 @@ class State:
             return {}
         except ValueError as problem:
             raise GpuSwarmError(
-                "%s: this collection's record of the node cannot be read (%s). Restore it from a backup, or move it away. Then the node's "
-                "present files count as the originals." % (path, problem)
+                "%s: this collection's record of the node cannot be read (%s). Restore it from a backup. If you move it away instead, the "
+                "node's present files are treated as the originals." % (path, problem)
             ) from problem
 
 

@@ -18,7 +18,7 @@ from . import guard_need, watcher_state
 
 def require_root(params: Mapping[str, Any]) -> None:
     if params["restart"] != "never" and os.geteuid() != 0:
-        raise GpuSwarmError("this needs root on the node, and the task runs as user id %d. Add 'become: true'." % os.geteuid())
+        raise GpuSwarmError("this needs root on the node, but the task runs as user id %d. Add 'become: true'." % os.geteuid())
 
 
 def require_own_python(params: Mapping[str, Any]) -> None:

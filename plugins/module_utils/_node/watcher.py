@@ -112,7 +112,7 @@ class Watcher:
         failure = self._service.start(self._unit_text())
         if failure is not None:
             raise GpuSwarmError(
-                "%s did not start: %s. The GPUs are advertised, but nothing watches them. Check 'journalctl -u %s' and run this again, or "
+                "%s did not start: %s. The GPUs are advertised, but their health is not monitored. Check 'journalctl -u %s' and run this again, or "
                 "set health: false (role: gpu_node_health)." % (UNIT, failure, UNIT)
             )
 

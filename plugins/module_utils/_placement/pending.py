@@ -173,7 +173,7 @@ def _unmet_placement(constraints: Sequence[str], platforms: Sequence[Mapping[str
         return "no node meets %s" % " or ".join(unmet)
     if not any(node_match.runs_on(platforms, place.node) for place in places):
         names = ["%s/%s" % (platform.get("OS"), platform.get("Architecture")) for platform in platforms]
-        return "no node is of the image's platform, %s" % " or ".join(names)
+        return "no node has the image's platform, %s" % " or ".join(names)
     return "no node meets all of %s" % ", ".join([*constraints, *(["the image's platform"] if platforms else [])])
 
 
@@ -193,11 +193,11 @@ def _current_reasons(wants: Mapping[str, Any], places: Sequence[Place]) -> list[
     if any(is_schedulable(place.record) for place in with_room):
         return []  # the task is new, or waits for something that this code does not check
     if with_room:
-        return ["every node with room for it takes no new tasks: %s" % _names(with_room)]
+        return ["no node with room for it takes new tasks: %s" % _names(with_room)]
     if not schedulable:
-        return ["every node that could take it takes no new tasks: %s" % _names(places)]
+        return ["no node that could run it takes new tasks: %s" % _names(places)]
     everything = ", ".join(amount_of(kind, amount, unit=True) for kind, amount in wants.items())
-    return _too_little_free(wants, schedulable) or ["no node has all of it free at once: %s" % everything]
+    return _too_little_free(wants, schedulable) or ["no node has all of these free at the same time: %s" % everything]
 
 
 def _too_little_free(wants: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
@@ -217,7 +217,7 @@ def _too_little_free(wants: Mapping[str, Any], places: Sequence[Place]) -> list[
 def amount_of(kind: str, amount: float, unit: bool = False) -> str:
     """Return the amount as text, with its unit if ``unit``. CPUs and GiB may have decimals. The text explains a reservation of 0."""
     if unit and not amount:
-        return "1 or more %s, and all that are free (value: 0)" % kind
+        return "1 or more %s (value: 0 means all free ones)" % kind
     number = "%d" % amount if kind not in UNITS else ("%.2f" % (amount / UNITS[kind])).rstrip("0").rstrip(".")
     return "%s %s" % (number, kind.lstrip("=")) if unit else number
 

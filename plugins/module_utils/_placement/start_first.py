@@ -92,9 +92,9 @@ def needed_beside_old(wanted: int, old: Mapping[str, int], beside: Mapping[str, 
 def explain_overlap(explanation: Mapping[str, Any], beside: Overlap) -> str:
     """Return the explanation of a service that does not fit beside its old tasks. ``explanation`` is the service's explanation without the update."""
     if beside.needed is None:
-        text = "%s; its tasks run on until new ones do (update_config: order: start-first); with order: stop-first each makes room"
+        text = "%s; its tasks stop only when new ones run (update_config: order: start-first); with order: stop-first each makes room"
         return text % explanation["text"]
-    still_running = "its %d tasks run on until new ones do (update_config: order: start-first)" % beside.old
+    still_running = "its %d tasks stop only when new ones run (update_config: order: start-first)" % beside.old
     begin = "" if explanation["feasible"] else "%s; " % explanation["text"]
     if beside.larger:
         need = "because the new tasks reserve more, all %d need room beside them, and there is room for %d"

@@ -18,7 +18,7 @@ from . import generic_resources
 from .selection import FULL_UUID, MIG_UUID, PolicyError, Rule, in_mig_mode, matches_model, place_name
 
 _IN_MIG_MODE = (
-    "it is in MIG mode, where a card cannot be advertised whole; a rule with 'as: mig' in front of this one advertises its parts"
+    "it is in MIG mode, so it cannot be advertised as a whole GPU; to advertise its MIG devices, put a rule with 'as: mig' before this rule"
 )
 SAME_UUID = "another GPU of this node has the same UUID"
 MOST_SLOTS = 100  # the most slots of a card. Each slot is an entry in daemon.json and in the manager's record of the node

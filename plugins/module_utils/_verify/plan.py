@@ -120,7 +120,7 @@ def _checks_of(
     if node is None:
         return [_check(node_id, None, FAILED, "not in the swarm. Run fleet.gpu_swarm.provision for it")]
     if node["state"] != "ready":
-        return [_check(node_id, node, FAILED, "%s for the manager. Check its dockerd (journalctl -u docker)" % node["state"])]
+        return [_check(node_id, node, FAILED, "%s according to the manager. Check its dockerd (journalctl -u docker)" % node["state"])]
     kinds = gpu_kinds(node)
     guarded = _is_guarded(node, level)
     if not kinds and not guarded:

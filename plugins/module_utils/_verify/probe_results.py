@@ -155,7 +155,7 @@ def _holders(reserved: Iterable[str], node: Mapping[str, Any] | None) -> str | N
     twice = [value for value in reserved if value in allocated]
     if not twice:
         return None
-    return "swarm allocated %s, which service %s has already. docs/fix/known-issues.md has what ends that (new-leader-claims-again)" % (
+    return "swarm allocated %s, which service %s already has. docs/fix/known-issues.md says how to end this (new-leader-claims-again)" % (
         shorten_devices(twice), allocated[twice[0]]["service"],
     )  # fmt: skip
 
@@ -177,10 +177,11 @@ def _difference(check: Check, reserved: Sequence[str], seen: Sequence[str], log:
     if not seen:
         return "sees no GPU. %s" % _runtime_remedy(check)
     if more and not unseen:
-        return "NOT ISOLATED: %d allocated and %d seen, also %s. %s" % (len(devices), len(seen), shorten_devices(more), _runtime_remedy(check))
+        counts = (len(devices), len(seen), shorten_devices(more), _runtime_remedy(check))
+        return "NOT ISOLATED: %d allocated, but the task sees %d, also %s. %s" % counts
     if more:
         differing = (shorten_devices(more), shorten_devices(unseen), _runtime_remedy(check))
-        return "NOT ISOLATED: sees %s instead of %s, which is allocated to it. %s" % differing
+        return "NOT ISOLATED: the task sees %s instead of %s, which is allocated to it. %s" % differing
     if unseen:
         return "does not see %s, which is allocated to it. %s" % (shorten_devices(unseen), PROVISION)
     return None

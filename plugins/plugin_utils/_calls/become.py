@@ -21,11 +21,11 @@ CAUSES = (
     ),
     (
         r"(sudo): (?:a (?:password|terminal) is required|no tty present|no password was provided|.*incorrect password)|(su|doas): Auth",
-        "%s needs a password, and got none or a wrong one. Give it with -K or as ansible_become_password, or let the user become root without one.",
+        "%s needs a password, but got none or a wrong one. Give it with -K or as ansible_become_password, or let the user become root without one.",
     ),
     (
         r"(sudo): sorry, you must have a tty",
-        "%s wants a terminal (requiretty in sudoers), and pipelining has none: give the user !requiretty there, or add -e ansible_pipelining=false",
+        "%s requires a terminal (requiretty in sudoers), but pipelining opens none: set !requiretty for the user, or add -e ansible_pipelining=false",
     ),
     (
         r"is not in the (sudo)ers file|is not allowed to execute .* as root|may not run (sudo)|(doas): Operation not permitted",

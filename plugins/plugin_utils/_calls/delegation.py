@@ -47,7 +47,7 @@ def answer_of(call: Callable[[], dict[str, Any]], who: str, limit_s: float | Non
 def lost_connection(task: Any, failure: AnsibleConnectionFailure) -> dict[str, Any]:
     """Return a failure for a host that this task could not reach, with the text of the callback gpu_swarm_lost_connections. If the host were
     "unreachable" in a play that ignores such hosts, Ansible would continue with the next task, and no rescue would run."""
-    return {"failed": True, "msg": f"the connection was lost over '{task.get_name()}': {printable(str(failure))}"}
+    return {"failed": True, "msg": f"the connection was lost during the task '{task.get_name()}': {printable(str(failure))}"}
 
 
 class Call(NamedTuple):

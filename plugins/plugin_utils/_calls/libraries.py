@@ -127,7 +127,7 @@ def _binding() -> dict[str, Path]:
     source = Path(spec.origin)
     if source.name != "pynvml.py":
         raise AnsibleActionFail(
-            f"The controller's pynvml at {source.parent} is an old package, not that of nvidia-ml-py. "
+            f"The controller's pynvml at {source.parent} is from an old package, not from nvidia-ml-py. "
             "Replace it: 'pip uninstall pynvml' and 'pip install nvidia-ml-py' into the Python that runs Ansible."
         )
     return {"pynvml.py": source}

@@ -51,7 +51,7 @@ class State(Enum):
     ABSENT = ("absent", "deprovisioned", Verdict.DONE)  # after deprovision: everything was removed
     NOT_KNOWN = ("not_known", "not known: no manager answered at the end")
     NOT_A_MEMBER = ("not_a_member", "not in the swarm")
-    NOT_READY = ("not_ready", "{} for the manager")  # listed by the manager, in a state in which it takes no tasks
+    NOT_READY = ("not_ready", "{} according to the manager")  # listed by the manager, in a state in which it takes no tasks
     BY_HAND = ("by_hand", "{}", Verdict.DONE)  # somebody paused or drained it, and decides when it returns
     UNFIT = ("unfit", "paused for a fault: {}")  # it takes no new tasks until that is fixed
     # Still paused or drained by a run.

@@ -244,7 +244,8 @@ def remaining_toolkit(hosts: Iterable[Host]) -> list[str]:
         if host.gpu and not host.packages and not host.unfit and assessed.get("toolkit_version") and assessed.get("toolkit_files"):
             hosts_by_files.setdefault(tuple(assessed["toolkit_files"]), []).append(host.name)
     return [
-        f"{', '.join(names)}: the NVIDIA Container Toolkit stays, and so do {', '.join(files)}. Set deprovision_packages: true to remove them."
+        f"{', '.join(names)}: the NVIDIA Container Toolkit and its files ({', '.join(files)}) are not removed. To remove them, set "
+        "deprovision_packages: true."
         for files, names in hosts_by_files.items()
     ]
 

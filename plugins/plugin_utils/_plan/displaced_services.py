@@ -104,7 +104,7 @@ def refusal(lost_services: Iterable[Loss]) -> str:
     lost_list = list(lost_services)
     names = ", ".join(dict.fromkeys(loss.service for loss in lost_list))
     return (
-        f"services would have no place under the new policy: {'; '.join(dict.fromkeys(loss.text for loss in lost_list))}. Keep the kind, first "
+        f"services could not be placed under the new policy: {'; '.join(dict.fromkeys(loss.text for loss in lost_list))}. Keep the kind, first "
         f"let the services reserve another kind, or consent with provision_allow_pending: [{names}] (true for all). Then run this again."
     )
 

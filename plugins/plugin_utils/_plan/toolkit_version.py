@@ -46,8 +46,8 @@ def version_error(wanted: str | None, hold: bool | None, assessed: Mapping[str, 
     if hold is not None or not held or not installed or version_of(wanted) in (None, installed):
         return None
     return (
-        f"Version {version_of(wanted)} of the NVIDIA Container Toolkit is wanted and {installed} is installed, "
-        f"and the package manager holds {', '.join(held)}. Set nvidia_container_toolkit_hold: true to hold the new version, "
+        f"Version {version_of(wanted)} of the NVIDIA Container Toolkit is wanted, but {installed} is installed, "
+        f"and the package manager holds {', '.join(held)} at that version. Set nvidia_container_toolkit_hold: true to hold the new version, "
         "or false to hold no version."
     )
 

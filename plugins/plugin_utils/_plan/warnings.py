@@ -50,7 +50,7 @@ def unreadable_keep_labels(nodes: Iterable[Mapping[str, Any]]) -> list[str]:
     labels = {task["service"]: task["kept"] for node in nodes for task in node.get("tasks") or () if task.get("kept")}
     labels = {service: label for service, label in labels.items() if not is_readable(label)}
     return [
-        f"service {service}: its label {label} is neither true, false, nor an age such as 12h or 2d, and counts as true. Its tasks are not moved "
+        f"service {service}: its label {label} is not true, false or an age such as 12h or 2d, so it is treated as true. Its tasks are not moved "
         f"until you correct the label: docker service update --label-add {label.partition('=')[0]}=12h {service}"
         for service, label in sorted(labels.items())
     ]

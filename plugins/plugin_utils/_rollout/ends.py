@@ -66,7 +66,7 @@ def _gpu(gpu: Mapping[str, Any]) -> str:
 
 
 def finished_before(step: Step) -> str:
-    return f"because maintenance {step.maintained} was finished there before"
+    return f"because maintenance {step.maintained} was already finished on this node"
 
 
 def not_done(step: Step, outcome: Outcome | None, node: Mapping[str, Any] | None) -> HostState | None:

@@ -21,7 +21,7 @@ NO_REASON = "the manager did not say why"
 # The option ``evict`` of swarm_nodes by ``provision_disrupt`` of the host.
 EVICT = {NEVER: "none", SERVICES: "movable", ALL: "any"}
 _REASONS = {
-    "drain": "came after the node was assessed, and a drain would stop it",
+    "drain": "started after the node was assessed, and a drain would stop it",
     "engine": "the Docker Engine that leads the swarm may reject it",
 }
 

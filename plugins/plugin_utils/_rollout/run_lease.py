@@ -22,7 +22,7 @@ CHANGE_S = 900
 
 
 def lease_by(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, Any]:
-    """The current lease: the ``answer`` that this run got, or the lease in the ``ledger`` if another run has taken it in the meantime."""
+    """The current lease: the ``answer`` that this run got, or the lease in the ``ledger`` if another run took the lease."""
     taken = _taken_by_another(answer, ledger) if answer else None
     return {**taken, "acquired": False} if taken else answer
 
@@ -46,15 +46,15 @@ def lease_blocker(answer: Mapping[str, Any], since: str | None = None) -> str:
     """Return why this run may change nothing now, or ''. ``answer`` is the answer of swarm_lease. With ``since``, the lease must be the one that this
     run acquired at that time."""
     if answer.get("acquired") and since not in (None, answer.get("since")):
-        return "its turn did not come, because the lease of this swarm had ended, and another run has taken it in the meantime. Run this again."
+        return "the run stopped before this node, because its lease of this swarm expired, and another run took the lease. Run this again."
     if answer.get("acquired"):
         return ""
     if "acquired" not in answer:
         reason = str(answer.get("msg") or NO_REASON).strip().rstrip(".")
-        return f"its turn did not come, because the lease of this swarm could not be taken: {reason}. Fix that and run this again."
+        return f"the run stopped before this node, because the lease of this swarm could not be taken: {reason}. Fix that and run this again."
     since = f" since {answer['since']}" if answer.get("since") else ""
     return (
-        f"its turn did not come, because another run changes this swarm: {answer['holder']}{since}. "
+        f"the run stopped before this node, because another run changes this swarm: {answer['holder']}{since}. "
         f"Its lease {_remaining(answer.get('expires_in'))}. Run this again when that run has ended. "
         "If it was killed, add -e provision_take_lease=true."
     )

@@ -142,8 +142,8 @@ def renew(batch: Batch) -> Answer:
 
 
 def _renew(batch: Batch, state_if_lost: State) -> bool:
-    """Renew the lease. If another run has taken it in the meantime, give the hosts ``state_if_lost`` and leave them as they are, because that run
-    may change them."""
+    """Renew the lease. If another run took the lease, give the hosts ``state_if_lost`` and leave them as they are, because that run may change
+    them."""
     since = batch.lease.get("since")
     answered = batch.acquire()
     batch.give_outcome(batch.hosts, state_if_lost, lease_blocker(batch.lease, since), leave_paused=True)
@@ -232,16 +232,16 @@ def rollout_blocker(view: View, rooms_before: Mapping[str, Room] | None, max_fai
     """
     failed = _failed_hosts(view)
     if failed and len(failed) >= max_failed:
-        return f"its turn did not come, because {', '.join(failed)} failed. Fix that and run this again."
+        return f"the run stopped before this node, because {', '.join(failed)} failed. Fix that and run this again."
     ledger = view.ledger or {}
     if "nodes" not in ledger:
         reason = ledger.get("msg") or "none of them answered"
-        return f"its turn did not come, because no manager could be queried about the swarm ({reason}). Fix that and run this again."
+        return f"the run stopped before this node, because no manager could be queried about the swarm ({reason}). Fix that and run this again."
     without_room = newly_pending(ledger, rooms_before)
     if without_room:
         named = ", ".join(without_room[:5]) + (", …" if len(without_room) > 5 else "")
         return (
-            f"its turn did not come, because tasks that had room when this run began now have none: {named}. "
+            f"the run stopped before this node, because some tasks had room when this run began and have no room now: {named}. "
             "Make room for them, and run this again."
         )
     return ""

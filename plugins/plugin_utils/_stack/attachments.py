@@ -153,7 +153,7 @@ def _refuse_eviction(nodes: list[dict[str, Any]], holders_by_node: Mapping[str, 
     if nodes:
         where = "; ".join(f"{node['hostname']} ({', '.join(holders_by_node[node['id']])})" for node in nodes)
         raise GpuSwarmError(
-            f"services.{name} needs its network on nodes where tasks of others have GPUs. The leader's version of Docker would stop these "
+            f"services.{name} needs its network on nodes where tasks of other services have GPUs. The leader's version of Docker would stop these "
             f"tasks ({TRAP}): {where}. Wait until they have ended, keep the service off these nodes with a constraint, set "
             f"network_mode: host, or upgrade Docker Engine on the managers to 25.0.3 or newer. {NOTHING}"
         )

@@ -155,7 +155,7 @@ def _line(service: Mapping[str, Any], pending: str | None, unsteady: bool) -> st
     ended = f", {service['complete']} complete" if service["complete"] else ""
     parts = [f"{service['running']} of {service['wanted']} {'complete' if service['job'] else 'running'}{ended}"]
     if service["former"] and not service["update"].startswith("rollback"):
-        parts = [f"{service['former']} serve (former version), {service['running']} of {service['wanted']} updated"]
+        parts = [f"{service['former']} running in the former version, {service['running']} of {service['wanted']} in the new version"]
     if service["done"] and not unsteady:
         return parts[0]
     if service["update"] == ROLLBACK_COMPLETED:

@@ -133,7 +133,7 @@ def _device(item: Any, where: str, capabilities: list[str] | None, notes: Notes)
     capability_names = errors.collect(_capabilities, item.get("capabilities") or capabilities, where)
     if item.get("device_ids"):
         errors.add(
-            f"{where} names device_ids, but swarm chooses the cards. {_WRITE_COUNT} To choose nodes, use a constraint such as node.labels.gpu.model."
+            f"{where} sets device_ids, but swarm chooses the cards. {_WRITE_COUNT} To choose nodes, use a constraint such as node.labels.gpu.model."
         )
     else:
         count = errors.collect(_count, item.get("count"), where)

@@ -137,8 +137,8 @@ def _options(options: dict[str, Any], supported: frozenset[str], where: str, not
         raise GpuSwarmError(f"{where}.subpath: swarm mounts only whole volumes. Mount the whole volume, and let the service use the directory in it.")
     if options.get("recursive") in ("disabled", "readonly"):
         raise GpuSwarmError(
-            f"{where}.recursive: swarm also mounts everything below it, writable. Remove the key and mount a directory without mounts "
-            "below it."
+            f"{where}.recursive: swarm also mounts everything below it, and the task can write there. Remove the key, and mount a "
+            "directory without mounts below it."
         )
     for key in sorted(options.keys() - supported):
         notes.ignored(where, key, "prepare the directory on the nodes, or in the image")

@@ -20,7 +20,7 @@ NO_RESULT = {"failed": True, "msg": "Module result deserialization failed: No st
         ("sudo: a password is required\n", "sudo needs a password"),
         ("sudo: a terminal is required to read the password; either use the -S option\nsudo: a password is required", "sudo needs a password"),
         ("Sorry, try again.\nsudo: no password was provided\nsudo: 1 incorrect password attempt\n", "sudo needs a password"),
-        ("sudo: sorry, you must have a tty to run sudo\n", "sudo wants a terminal (requiretty"),
+        ("sudo: sorry, you must have a tty to run sudo\n", "sudo requires a terminal (requiretty"),
         ("su: Authentication failure", "su needs a password"),
         ("eve is not in the sudoers file.\n", "sudo does not let this user become root"),
         ("Sorry, user eve is not allowed to execute '/bin/sh -c x' as root on g1.", "sudo does not let this user become root"),

@@ -479,8 +479,8 @@ def test_a_rootless_daemon_without_a_root_socket_is_found(tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("answers", "words"),
     [
-        ({"headers": PODMAN, "info": {"ServerVersion": "4.3.1"}}, "this is Podman standing in for Docker"),
-        ({"headers": PODMAN}, "this is Podman standing in for Docker"),  # recognised by the headers, even if GET /info has no answer
+        ({"headers": PODMAN, "info": {"ServerVersion": "4.3.1"}}, "this is Podman, which emulates Docker"),
+        ({"headers": PODMAN}, "this is Podman, which emulates Docker"),  # recognised by the headers, even if GET /info has no answer
         ({"info": SNAP}, "this is Docker from snap"),
         ({"info": ROOTLESS}, "this is rootless Docker"),
         ({"info": (500, '{"message":"boom"}')}, "GET /info answered 500: .*boom.*journalctl -u docker.service"),
@@ -649,7 +649,7 @@ def test_waiting_has_a_time_limit(tmp_path, daemon, quick):
     it = engine(tmp_path)[0]
     with pytest.raises(EngineError) as raised:
         it.wait(lambda view: None, 0)
-    assert raised.value.message == (f"docker.service is not as wanted after 0 s: it does not answer on {tmp_path}/docker.sock")
+    assert raised.value.message == (f"docker.service is not in the wanted state after 0 s: it does not answer on {tmp_path}/docker.sock")
     daemon(DOCKER_20, info=INFO_20)
     with pytest.raises(EngineError, match="after 0 s: it shows nothing$"):
         it.wait(lambda view: "it shows nothing", 0)
@@ -674,7 +674,7 @@ def test_the_time_of_the_restart_counts(tmp_path, daemon, quick):
     ],
 )
 def test_an_endless_start_is_given_up(tmp_path, quick, shown, words):
-    with pytest.raises(EngineError, match="docker.service is not as wanted after 0 s: .*" + words):
+    with pytest.raises(EngineError, match="docker.service is not in the wanted state after 0 s: .*" + words):
         engine(tmp_path, show=shown)[0].wait(lambda view: None, 0)
 
 

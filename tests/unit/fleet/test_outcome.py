@@ -33,7 +33,7 @@ OUTCOMES = {
         (State.READY, [], "ready", Verdict.DONE),
         (State.ABSENT, [], "deprovisioned", Verdict.DONE),
         (State.WAITING, ["container x (for 3 h)"], "waiting for container x (for 3 h)", Verdict.WAITING),
-        (State.UNTOUCHED, ["its turn did not come"], "untouched: its turn did not come", Verdict.UNTOUCHED),
+        (State.UNTOUCHED, ["the run stopped before this node"], "untouched: the run stopped before this node", Verdict.UNTOUCHED),
         (State.FAILED, ["{'x': 1}"], "failed: {'x': 1}", Verdict.FAILED),
         (State.LOST, ["no route"], "lost: no route", Verdict.FAILED),
         (State.OUT, ["NVML failed"], "out: NVML failed", Verdict.FAILED),
@@ -41,7 +41,7 @@ OUTCOMES = {
         (State.UNFIT, ["GPU-1 lost"], "paused for a fault: GPU-1 lost", Verdict.FAILED),
         (State.NOT_KNOWN, [], "not known: no manager answered at the end", Verdict.FAILED),
         (State.NOT_A_MEMBER, [], "not in the swarm", Verdict.FAILED),
-        (State.NOT_READY, ["down"], "down for the manager", Verdict.FAILED),
+        (State.NOT_READY, ["down"], "down according to the manager", Verdict.FAILED),
         (
             State.NOT_RETURNED,
             ["drain", "active"],

@@ -64,7 +64,7 @@ def test_a_manager_that_is_silent_for_a_moment_is_queried_again(calls: list[Any]
 @pytest.mark.parametrize("again", ["always", "failed"])
 def test_a_job_that_was_submitted_is_not_submitted_by_another_manager(calls: list[Any], again: str, monkeypatch: pytest.MonkeyPatch) -> None:
     calls += [answer(True, ["sweep"]), swarm_job.NoManager("m1: timed out.")]
-    messages = "m1: timed out. The job sweep was submitted, and it is not known how far it is. Run this again without 'again'"
+    messages = "m1: timed out. The job sweep was submitted, but its progress is not known. Run this again without 'again'"
     with pytest.raises(GpuSwarmError, match=messages) as error:
         waits(calls, again, 0, monkeypatch)
     assert not isinstance(error.value, swarm_job.NoManager)

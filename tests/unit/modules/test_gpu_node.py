@@ -410,7 +410,7 @@ NOBODY = os.geteuid() or 65534
 def test_another_user_than_root_is_refused(node, check):
     before = node.files()
     answer = node.run(AS_NOBODY, restart="if_needed", check=check)
-    assert answer["msg"] == f"this needs root on the node, and the task runs as user id {NOBODY}. Add 'become: true'."
+    assert answer["msg"] == f"this needs root on the node, but the task runs as user id {NOBODY}. Add 'become: true'."
     assert node.files() == before
 
 

@@ -70,7 +70,7 @@ def test_a_broken_record_is_an_error(tmp_path, state, name, content):
     with pytest.raises(GpuSwarmError) as raised:
         state.record_with_journal([file(b"a")])
     assert raised.value.message.startswith(f"{state.directory}/{name}: this collection's record of the node cannot be read (")
-    assert raised.value.message.endswith("Then the node's present files count as the originals.")
+    assert raised.value.message.endswith("the node's present files are treated as the originals.")
 
 
 def test_a_record_is_added_and_removed(tmp_path, state):

@@ -661,8 +661,8 @@ def shows_nothing(it):
     ("trouble", "words"),
     [
         (refuses, "docker.service did not start: unable to configure the Docker daemon with file x: invalid character '1'."),
-        (hangs, "docker.service is not as wanted after 0 s: it does not answer on"),
-        (shows_nothing, "docker.service is not as wanted after 0 s: it shows no generic resources, not NVIDIA-GPU="),
+        (hangs, "docker.service is not in the wanted state after 0 s: it does not answer on"),
+        (shows_nothing, "docker.service is not in the wanted state after 0 s: it shows no generic resources, not NVIDIA-GPU="),
     ],
 )
 def test_a_failed_change_is_reverted(tmp_path, trouble, words, existed):

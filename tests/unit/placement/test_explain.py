@@ -180,7 +180,7 @@ def test_a_task_that_reserves_0_uses_a_node_alone():
     """Such a task gets all free resources of a named kind, and none of a counted kind."""
     found = explained([node("n1", resources=gpus(4)), node("n2", resources=gpus(2, 4)), node("n3")], train({GPU: 0}, 3))
     assert (found["rooms"], found["room"], found["fits"]) == ({"n1": 1, "n2": 1}, 2, False)
-    assert found["text"].startswith("needs 1 or more NVIDIA-GPU, and all that are free (value: 0) on one node: there is room for 2 of 3 tasks")
+    assert found["text"].startswith("needs 1 or more NVIDIA-GPU (value: 0 means all free ones) on one node: there is room for 2 of 3 tasks")
     counted = [{"DiscreteResourceSpec": {"Kind": GPU, "Value": 4}}]
     assert explained([node("n1", resources=counted)], train({GPU: 0}, 3))["rooms"] == {"n1": None}
 

@@ -87,14 +87,14 @@ def test_everything_may_be_in_use():
         ([node(resources=discrete(9, GPU))], [task("t1", given=discrete(9, GPU))], "most free on one node: 0; 0 in all"),
         ([node()], [], "the most that a node has: 0"),
         ([node(resources=gpus(2))], [task("t1", given=gpus(1))], None),
-        ([node(resources=gpus(2), availability="pause")], [], "every node with room for it takes no new tasks: host-n1"),
+        ([node(resources=gpus(2), availability="pause")], [], "no node with room for it takes new tasks: host-n1"),
     ],
 )
 def test_a_task_that_reserves_0_needs_a_free_gpu(nodes, tasks, words):
     found = missing(nodes, *tasks, pending("t2", {GPU: 0}, slot=2))
     assert found == [] if words is None else words in found[0]
     if words and "most" in words:
-        assert found[0].startswith("wants 1 or more NVIDIA-GPU, and all that are free (value: 0); ")
+        assert found[0].startswith("wants 1 or more NVIDIA-GPU (value: 0 means all free ones); ")
 
 
 def test_a_kind_that_no_node_has_is_reported():
@@ -123,7 +123,7 @@ def test_needs_that_no_single_node_meets_are_reported():
     nodes = [node("g1", resources=named(A)), node("g2", resources=named(B))]
     tasks = [task("h1", "g1", reserves={"NanoCPUs": 2 * 10**9}), task("h2", "g2", given=named(B))]
     assert missing(nodes, pending("t1", {GPU: 1, "NanoCPUs": 10**9}), *tasks) == [
-        "no node has all of it free at once: 1 NVIDIA-GPU, 1 CPUs"
+        "no node has all of these free at the same time: 1 NVIDIA-GPU, 1 CPUs"
     ]
 
 
@@ -152,7 +152,7 @@ def test_only_nodes_that_meet_the_constraints_count():
 
 def test_an_image_may_be_for_another_machine():
     assert missing([node()], pending("t1", platforms=[("linux", "arm64")])) == [
-        "no node is of the image's platform, linux/arm64"
+        "no node has the image's platform, linux/arm64"
     ]
     assert missing([node()], pending("t1", platforms=[("linux", "amd64")])) == []
 
@@ -166,14 +166,14 @@ def test_nodes_with_room_may_be_out_of_service():
         node("g5", resources=gpus(1, 7), State="down"),
     ]
     assert missing(nodes, pending("t1", {GPU: 2})) == [
-        "every node with room for it takes no new tasks: host-g2 (pause), host-g3 (drain), host-g4 (down)"
+        "no node with room for it takes new tasks: host-g2 (pause), host-g3 (drain), host-g4 (down)"
     ]
 
 
 def test_a_full_node_may_be_out_of_service():
     nodes = [node("g1", resources=named(A), availability="pause")]
     assert missing(nodes, pending("t1", {GPU: 1}), task("h1", "g1", named(A))) == [
-        "every node that could take it takes no new tasks: host-g1 (pause)"
+        "no node that could run it takes new tasks: host-g1 (pause)"
     ]
 
 

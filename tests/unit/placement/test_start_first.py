@@ -120,12 +120,12 @@ def test_new_tasks_fit_beside_the_old_ones(before: Any, after: Any, on: list[str
 def test_the_error_says_why_it_does_not_fit_and_what_to_write() -> None:
     found = judged(spec(), spec(), FULL, nodes(2, 2))
     assert found["text"].startswith("needs 1 NVIDIA-GPU on one node: host-n1 has 0 NVIDIA-GPU free")
-    assert "its 4 tasks run on until new ones do (update_config: order: start-first)" in found["text"]
+    assert "its 4 tasks stop only when new ones run (update_config: order: start-first)" in found["text"]
     assert found["text"].endswith("there is room for 0 more beside them, and 1 is needed; with order: stop-first, 0 are needed")
     grown = judged(spec(), spec(gpus=2), FULL, nodes(4, 4))
     assert grown["text"].endswith("because the new tasks reserve more, all 4 need room beside them, and there is room for 2")
     everywhere = judged(spec(replicas=None), spec(replicas=None), ["n1", "n2"], nodes(1, 1))
-    assert "its tasks run on until new ones do" in everywhere["text"]
+    assert "its tasks stop only when new ones run" in everywhere["text"]
 
 
 def test_a_hung_update_can_be_corrected() -> None:

@@ -123,8 +123,8 @@ def test_remaining_packages_are_listed_with_their_removal():
         host("g", gpu=False, toolkit_files=FILES),
     ]  # fmt: skip
     assert deprovision.remaining_toolkit(hosts) == [
-        f"a, c: the NVIDIA Container Toolkit stays, and so do {', '.join(FILES)}. Set deprovision_packages: true to remove them.",
-        f"b: the NVIDIA Container Toolkit stays, and so do {FILES[0]}. Set deprovision_packages: true to remove them.",
+        f"a, c: the NVIDIA Container Toolkit and its files ({', '.join(FILES)}) are not removed. To remove them, set deprovision_packages: true.",
+        f"b: the NVIDIA Container Toolkit and its files ({FILES[0]}) are not removed. To remove them, set deprovision_packages: true.",
     ]
 
 

@@ -435,7 +435,7 @@ def test_the_packages_of_the_toolkit_are_held(hold, held, needs, impact):
 def test_a_held_version_is_changed_only_if_the_inventory_says_so(hold):
     step = step_of(replace(host(toolkit="1.20.0", toolkit_version="1.19.1", toolkit_held=list(PACKAGES[3:])), hold=hold), swarm(member()))
     if hold is None:
-        assert "the package manager holds nvidia-container-toolkit. Set nvidia_container_toolkit_hold: true" in step.error
+        assert "the package manager holds nvidia-container-toolkit at that version. Set nvidia_container_toolkit_hold: true" in step.error
     else:
         assert (step.error, step.needs) == (None, ["toolkit"])  # the task that installs the toolkit also holds or releases it
 

@@ -55,7 +55,7 @@ def test_an_unreadable_label_has_one_warning_for_its_service():
     tasks = [{"service": service, "kept": kept} for service, kept in labels.items()]
     (text,) = unreadable_keep_labels([{"tasks": tasks}, {"tasks": tasks}, {}])
     assert text == (
-        "service train: its label gpu-swarm.keep=soon is neither true, false, nor an age such as 12h or 2d, and counts as true. Its tasks are not "
+        "service train: its label gpu-swarm.keep=soon is not true, false or an age such as 12h or 2d, so it is treated as true. Its tasks are not "
         "moved until you correct the label: docker service update --label-add gpu-swarm.keep=12h train"
     )
 

@@ -289,7 +289,7 @@ def test_mig_devices_by_profile():
 def test_a_mig_card_without_a_rule_is_excluded():
     decided = decide([cut(0, "3g.40gb"), gpu(1)], [{"as": "gpu"}, {"as": "mig"}])
     assert decided["resources"] == [f"NVIDIA-GPU={uuid(1)}"]
-    assert "'as: mig' in front of this one" in decided["left_out"][0]["reason"]
+    assert "'as: mig' before this rule" in decided["left_out"][0]["reason"]
     decided = decide([gpu(0)], [{"as": "mig"}])
     assert [one["reason"] for one in decided["unselected"]] == ["no rule selects it"]
 

@@ -43,8 +43,8 @@ BACK = "returns to service"
     ("step", "words"),
     [
         (step_with(groups=[MARKED, END]), BACK),
-        (step_with(groups=[MARKED, END], maintained="x"), f"{BACK}; left alone, because maintenance x was finished there before"),
-        (step_with(maintained="x"), "left alone, because maintenance x was finished there before"),
+        (step_with(groups=[MARKED, END], maintained="x"), f"{BACK}; left alone, because maintenance x was already finished on this node"),
+        (step_with(maintained="x"), "left alone, because maintenance x was already finished on this node"),
         (step_with(groups=[END], error="a clash", left_paused=True), "stays paused; cannot be changed: a clash"),
         (step_with(groups=[END], error="a clash", left_paused=True, by_hand=True), "cannot be changed: a clash"),
         (step_with(groups=[MARKED, END], left_paused=True, by_hand=True), "removes the marks of a pause that somebody has ended"),
@@ -64,7 +64,7 @@ def test_the_future_of_a_node_left_paused_is_reported(step, words):
     [
         (step_with(), member(), None, "ready"),
         (step_with(), member(availability="drain", set_by_run=False), None, "drained, by hand"),
-        (step_with(maintained="driver-570"), member(), None, "ready, left alone, because maintenance driver-570 was finished there before"),
+        (step_with(maintained="driver-570"), member(), None, "ready, left alone, because maintenance driver-570 was already finished on this node"),
         (
             step_with(),
             member(availability="pause", former_availability="active"),
@@ -84,7 +84,7 @@ def test_the_future_of_a_node_left_paused_is_reported(step, words):
             "failed: NVML: mismatch. Paused for a fault (mismatch): it returns to service with the first run that finds nothing wrong with it",
         ),
         (step_with(error="NVML: mismatch"), member(former_availability="active"), None, "failed: NVML: mismatch"),  # the node was returned by hand
-        (step_with(), member(state="down"), None, "down for the manager"),
+        (step_with(), member(state="down"), None, "down according to the manager"),
         (step_with(), member(shown=(0,)), None, "the manager shows 1 of 2 NVIDIA-GPU"),
         (step_with(), None, None, "not in the swarm"),
         (step_with(waits_for=["a", "b"], left_alone=True), member(), None, "waiting for a, b"),
@@ -101,7 +101,7 @@ def test_the_future_of_a_node_left_paused_is_reported(step, words):
         (step_with(groups=[PREPARE]), None, Outcome(State.FAILED, "2 errors:\n- one"), "failed: 2 errors: - one"),
         (step_with(), member(), FAILED, "failed: dockerd did not start"),
         (step_with(), member(), Outcome(State.LOST, "no route"), "lost: no route"),
-        (step_with(), member(), Outcome(State.UNTOUCHED, "its turn did not come"), "untouched: its turn did not come"),
+        (step_with(), member(), Outcome(State.UNTOUCHED, "the run stopped before this node"), "untouched: the run stopped before this node"),
         (step_with(error="not assessed"), None, FAILED, "failed: not assessed"),
     ],
 )

@@ -54,8 +54,8 @@ def test_slots_with_the_same_result_share_a_line():
     ("given", "row"),
     [
         (
-            check("failed", "NOT ISOLATED: 1 allocated and 2 seen, also b. Run provision", seen=("a", "b")),
-            ["1 NVIDIA-GPU", "2", "FAILED: NOT ISOLATED: 1 allocated and 2 seen, also b"],
+            check("failed", "NOT ISOLATED: 1 allocated, but the task sees 2, also b. Run provision", seen=("a", "b")),
+            ["1 NVIDIA-GPU", "2", "FAILED: NOT ISOLATED: 1 allocated, but the task sees 2, also b"],
         ),
         (check("untested", "nothing free to test with", reserved=(), seen=()), ["–", "–", "not tested: nothing free to test with (NVIDIA-GPU)"]),
         (check("untested", "no named GPUs", kind=None, reserved=(), seen=()), ["–", "–", "not tested: no named GPUs"]),
@@ -66,7 +66,10 @@ def test_slots_with_the_same_result_share_a_line():
         (beside(), ["1 NVIDIA-GPU", "0", "passed: with variables that request more than it reserved, a task is refused"]),
         (unreserved("failed", "NOT ISOLATED: a task sees 2. Run", seen=("a", "b")), ["–", "2", "FAILED: NOT ISOLATED: a task sees 2"]),
         (unreserved("untested", "swarm places no task there: x"), ["–", "–", "not tested: swarm places no task there: x"]),
-        (check("failed", "down for the manager. Check", kind=None, reserved=(), seen=()), ["–", "0", "FAILED: down for the manager"]),
+        (
+            check("failed", "down according to the manager. Check", kind=None, reserved=(), seen=()),
+            ["–", "0", "FAILED: down according to the manager"],
+        ),
     ],
 )
 def test_a_check_has_a_line(given, row):

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 NOTEBOOK, OF_WEB = {"name": "notebook", "service": None, "task": None}, {"name": "web.1.x", "service": "web", "task": "t"}
 OLD_LATE = {"msg": "The command action failed to execute in the expected time frame (5) and was terminated"}
 LATE = {"msg": "Timed out after 5 second(s).", "timedout": {"period": 5}}
-OVER = "the connection was lost over 'Install it': no route"
+OVER = "the connection was lost during the task 'Install it': no route"
 
 # case -> (the failed result, why the host does not answer, failed_as, the state, the reason)
 FAILURES = {
@@ -128,7 +128,7 @@ PLAY = """
           register: gpu_swarm_outcome
     - ansible.builtin.debug: {msg: "{{ gpu_swarm_outcome }}"}
 """
-SAID = "the connection was lost over 'templated task': %s"
+SAID = "the connection was lost during the task 'templated task': %s"
 PLAYS = {
     "of the node": ("fleet.gpu_swarm.gpu_node: {state: gathered}", "{}", "['gone', 'once']"),
     "of a user": ("ansible.builtin.fail: {msg: wrong}", "{failed_as: out}", "['waits', 'fails', 'gone', 'once']"),

@@ -48,7 +48,7 @@ def test_protected_tasks_may_not_be_evicted(evict, kept):
         (record(restarts_left=0), "task once.1 (node.labels.m==T4 would no longer be met, and it has used up its restart attempts)"),
         (record(kept="k=1d"), "task once.1 (node.labels.m==T4 would no longer be met, and it is kept by its label k=1d)"),
         (record(reason="engine"), "task once.1 (the Docker Engine that leads the swarm may reject it)"),
-        (record(reason="drain"), "task once.1 (came after the node was assessed, and a drain would stop it)"),
+        (record(reason="drain"), "task once.1 (started after the node was assessed, and a drain would stop it)"),
     ],
 )
 def test_a_task_is_reported_with_its_fate(task, words):

@@ -36,7 +36,7 @@ def test_a_lease_is_renewed_when_half_of_it_is_over(answer, due):
 def test_a_lease_that_another_run_held_meanwhile_is_not_the_same():
     answer = {"acquired": True, "holder": "x", "since": "2026-11-21T02:10:00Z"}
     assert lease_blocker(answer, "2026-11-21T02:10:00Z") == ""
-    assert "another run has taken it in the meantime" in lease_blocker(answer, "2026-11-21T01:00:00Z")
+    assert "another run took the lease" in lease_blocker(answer, "2026-11-21T01:00:00Z")
     assert "another run changes this swarm" in lease_blocker({**answer, "acquired": False}, "2026-11-21T01:00:00Z")
 
 

@@ -273,7 +273,7 @@ def test_unreadable_containers_count_as_running():
         (
             {"nodes": [], "refused": [{"id": "n-a", "tasks": [{"service": "job", "slot": 1, "task": "t", "constraint": None, "reason": "drain"}]}]},
             True,
-            {"state": "waiting", "reason": "task job.1 (came after the node was assessed, and a drain would stop it)"},
+            {"state": "waiting", "reason": "task job.1 (started after the node was assessed, and a drain would stop it)"},
         ),
     ],
 )
@@ -295,7 +295,7 @@ def test_the_lease_is_renewed_when_it_would_be_due_after_the_drain(now, renewed)
     ("found", "words", "answered"),
     [
         (OTHERS, "another run changes this swarm: bob", True),
-        ({**HELD, "since": "12:00"}, "another run has taken it in the meantime", True),
+        ({**HELD, "since": "12:00"}, "another run took the lease", True),
         (DEAD, "could not be taken: no route", False),
     ],
 )
@@ -495,7 +495,7 @@ def test_hosts_do_not_join_a_swarm_while_another_run_has_the_lease():
     assert STEPS["acquire"](batch(Manager(swarm_lease=HELD)))["outcomes"] == {}
 
 
-@pytest.mark.parametrize(("found", "reason"), [(HELD, None), ({**HELD, "since": "12:00"}, "another run has taken it in the meantime")])
+@pytest.mark.parametrize(("found", "reason"), [(HELD, None), ({**HELD, "since": "12:00"}, "another run took the lease")])
 def test_a_renewed_lease_stays_the_same(found, reason):
     answer = STEPS["renew"](batch(Manager(swarm_lease=found)))
     assert [outcome["state"] for outcome in answer["outcomes"].values()] == (["out", "out"] if reason else [])

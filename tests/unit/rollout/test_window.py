@@ -129,9 +129,9 @@ def short(**services):
     ("outcomes", "most", "reason"),
     [
         ([None, WAITING, UNTOUCHED], 1, ""),
-        ([FAILED, None], 1, "its turn did not come, because a failed. Fix that and run this again."),
+        ([FAILED, None], 1, "the run stopped before this node, because a failed. Fix that and run this again."),
         ([FAILED, None], 2, ""),
-        ([FAILED, WAITING, LOST], 2, "its turn did not come, because a, c failed. Fix that and run this again."),
+        ([FAILED, WAITING, LOST], 2, "the run stopped before this node, because a, c failed. Fix that and run this again."),
     ],
 )
 def test_after_too_many_failures_no_further_host_is_changed(outcomes, most, reason):
@@ -156,7 +156,7 @@ def test_a_canary_without_its_decided_resources_has_failed(node, has_failed):
     book = {**ledger(node), "pending": []}
     changed = {"a": variables("n1", gpu_node_applied=assessed("n1"))}
     assert rollout_blocker(view(["a"], changed, book), {}, 1) == (
-        "its turn did not come, because a failed. Fix that and run this again." if has_failed else ""
+        "the run stopped before this node, because a failed. Fix that and run this again." if has_failed else ""
     )
     assert rollout_blocker(view(["a"], changed, book), {}, 2) == ""
     assert rollout_blocker(view(["a"], {"a": variables("n1")}, book), {}, 1) == ""  # the node is not changed yet

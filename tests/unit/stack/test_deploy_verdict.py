@@ -126,7 +126,7 @@ def test_replaced_tasks_do_not_stay() -> None:
     assert fitting(gpus("a", 2), **options) == ["s_a: its tasks are replaced, 1 at a time"]
     assert fitting(gpus("a", 2, "update_config: {parallelism: 0}"), **options) == ["s_a: its tasks are replaced, all at once"]
     (full,) = fitting(gpus("a", 2, "update_config: {order: start-first}"), **options)
-    assert "its 1 tasks run on until new ones do" in full
+    assert "its 1 tasks stop only when new ones run" in full
     large = [*FLEET, node("n3", resources=named("GPU-d", "GPU-e"))]
     (beside,) = fitting(gpus("a", 2, "update_config: {order: start-first, parallelism: 2}"), nodes=large, **options)
     assert beside == "s_a: its tasks are replaced, 2 at a time; a new one fits on host-n3, and starts before the old one ends"
@@ -266,7 +266,7 @@ def test_running_tasks_are_mentioned_while_an_update_waits() -> None:
     waits = task("t2", None, service="own", state="pending", reserves={"NVIDIA-GPU": 2})
     found = far([older, waits], UpdateStatus={"State": "updating"})
     pending = [{"service": "s_a", "text": "needs 2", "possible": True, "waiting": 1}]
-    assert line(found, pending) == "1 serve (former version), 0 of 1 updated; needs 2"
+    assert line(found, pending) == "1 running in the former version, 0 of 1 in the new version; needs 2"
 
 
 def test_a_service_may_be_pending() -> None:

@@ -226,4 +226,4 @@ def test_another_manager_continues_the_wait(remove: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(swarm_stack, "tolerate_silence", partial(deployment_wait.tolerate_silence, limit_s=0))
     result, _read = remove({"progress": [SERVICE]}, HAS)
     assert (result["answered"], result["failed"]) == (False, True)
-    assert "The stack s is removed, and it is not known whether its tasks have ended. Run this again when a manager answers." in result["msg"]
+    assert "The stack s is removed, but it is not known whether its tasks have ended. Run this again when a manager answers." in result["msg"]

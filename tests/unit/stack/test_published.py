@@ -58,15 +58,15 @@ def cdi(*names: str) -> dict[str, Any]:
 REFUSED = {
     "gpu-support: all": (devices({**NVIDIA, "count": "all"}), "its count is all. Swarm allocates GPUs by number", BY_NUMBER),
     "gpu-support: neither count nor ids": (devices(NVIDIA), "has no count, which would mean all GPUs of the machine", BY_NUMBER),
-    "gpu-support: ids": (devices({**NVIDIA, "device_ids": ["0", "3"]}), "names device_ids, but swarm chooses the cards", BY_SWARM),
+    "gpu-support: ids": (devices({**NVIDIA, "device_ids": ["0", "3"]}), "sets device_ids, but swarm chooses the cards", BY_SWARM),
     "gpu-support: ids and count": (
         devices({**NVIDIA, "device_ids": ["0"], "count": 1}),
-        "names device_ids",
+        "sets device_ids",
         "`device_ids`, even together with a `count`",
     ),
     "gpu-support: no capabilities": (devices({"driver": "nvidia", "count": 1}), "Write capabilities: [gpu]", "a device without `capabilities`"),
     "gpu-support, formerly: runtime": ({"runtime": "nvidia"}, "runtime is not supported on Swarm", "`runtime: nvidia`"),
-    "deploy: a UUID": (devices({"capabilities": ["gpu"], "device_ids": ["GPU-1"]}), "names device_ids", BY_SWARM),
+    "deploy: a UUID": (devices({"capabilities": ["gpu"], "device_ids": ["GPU-1"]}), "sets device_ids", BY_SWARM),
     "deploy: nvidia-compute": (devices({"capabilities": ["nvidia-compute"]}), "capabilities have 'nvidia-compute'", OTHERS),
     "deploy: nvidia-compute of nvidia": (devices({"capabilities": ["nvidia-compute"], "driver": "nvidia"}), "add only compute", OTHERS),
     "deploy: tpu": (devices({"capabilities": ["tpu"], "count": 2}), "capabilities have 'tpu'", OTHERS),

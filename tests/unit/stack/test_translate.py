@@ -118,7 +118,7 @@ NOT_DEPLOYED = [
     ("gpus: [{driver: nvidia}]", "has no count, which would mean all"),
     (DEVICES.format("devices", "{count: all, capabilities: [gpu]}"), "reservations.devices[0]: its count is all"),
     (DEVICES.format("devices", "{driver: nvidia, capabilities: [gpu]}"), "has no count, which would mean all GPUs of the machine"),
-    (DEVICES.format("devices", "{device_ids: ['0'], capabilities: [gpu]}"), "names device_ids, but swarm chooses the cards"),
+    (DEVICES.format("devices", "{device_ids: ['0'], capabilities: [gpu]}"), "sets device_ids, but swarm chooses the cards"),
     (DEVICES.format("devices", "{count: 1}"), "capabilities: [gpu]"),
     (DEVICES.format("devices", "{driver: cdi, count: 1, capabilities: [gpu]}"), "its driver is cdi, which finds devices only by their names"),
     ("gpus: [{driver: NVIDIA, count: 1}]", "its driver is 'NVIDIA', but Docker has no such driver. Write driver: nvidia."),

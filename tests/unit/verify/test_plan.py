@@ -75,7 +75,7 @@ def test_each_slot_has_its_own_task(gpus, tasks, tested):
         (node(), [], "untested", "no named GPUs"),
         (node(resources=named(A), availability="pause"), [], "untested", "it takes no tasks (availability pause)"),
         (node(resources=named(A), availability="drain"), [], "untested", "it takes no tasks (availability drain)"),
-        (node(resources=named(A), State="down"), [], "failed", "down for the manager. Check its dockerd (journalctl -u docker)"),
+        (node(resources=named(A), State="down"), [], "failed", "down according to the manager. Check its dockerd (journalctl -u docker)"),
         (node("other", resources=named(A)), [], "failed", "not in the swarm. Run fleet.gpu_swarm.provision for it"),
     ],
 )

@@ -71,7 +71,7 @@ def test_a_task_may_see_its_allocation():
 def test_a_group_shows_as_its_cards():
     assert judged(done(f"{A}+{B}"), smi(A, B)) == ("passed", GOOD)
     assert "does not see %s" % B in judged(done(f"{A}+{B}"), smi(A))[1]
-    assert "NOT ISOLATED: 2 allocated and 3 seen" in judged(done(f"{A}+{B}"), smi(A, B, f"{B[:-1]}f"))[1]
+    assert "NOT ISOLATED: 2 allocated, but the task sees 3" in judged(done(f"{A}+{B}"), smi(A, B, f"{B[:-1]}f"))[1]
 
 
 def test_a_slot_that_two_tasks_had_in_turn_is_tested_once():
@@ -89,8 +89,8 @@ def test_a_slot_that_two_tasks_had_in_turn_is_tested_once():
     ("given", "log", "state", "words"),
     [
         (301, smi(A), "passed", GOOD),
-        (301, smi(A, B), "failed", "1 allocated and 2 seen, also %s. The guard of this node's GPUs does not tie VRAM-C1 to its card" % B),
-        (301, smi(B), "failed", "NOT ISOLATED: sees %s instead of %s, which is allocated to it. The guard" % (B, A)),
+        (301, smi(A, B), "failed", "1 allocated, but the task sees 2, also %s. The guard of this node's GPUs does not tie VRAM-C1 to its card" % B),
+        (301, smi(B), "failed", "NOT ISOLATED: the task sees %s instead of %s, which is allocated to it. The guard" % (B, A)),
         (301, "No devices were found\n", "failed", "sees no GPU. The guard of this node's GPUs does not tie"),
         (5, smi(A), "failed", "swarm allocated 5 of 301 VRAM-C1 to the task."),
     ],
@@ -114,7 +114,7 @@ def test_memory_that_was_allocated_meanwhile_is_not_tested():
 def test_a_slot_shows_as_its_card():
     assert judged(done(A + ".slot2"), smi(A)) == ("passed", GOOD)
     assert judged(done(A + ".slot1", A + ".slot2"), smi(A), gpus=2) == ("passed", GOOD)
-    assert "NOT ISOLATED: 1 allocated and 2 seen, also %s." % B in judged(done(A + ".slot2"), smi(A, B))[1]
+    assert "NOT ISOLATED: 1 allocated, but the task sees 2, also %s." % B in judged(done(A + ".slot2"), smi(A, B))[1]
 
 
 def test_a_mig_device_shows_under_its_card():
@@ -125,10 +125,10 @@ def test_a_mig_device_shows_under_its_card():
 @pytest.mark.parametrize(
     ("made", "log", "gpus", "words"),
     [
-        (done(A), smi(A, B), 1, "NOT ISOLATED: 1 allocated and 2 seen, also %s. dockerd's default runtime" % B),
+        (done(A), smi(A, B), 1, "NOT ISOLATED: 1 allocated, but the task sees 2, also %s. dockerd's default runtime" % B),
         (done(A), smi(B, A, C), 1, "also %s and 1 more. " % B),
         (done(A), smi(A, B), 1, RUNTIME),
-        (done(A), smi(B), 1, "NOT ISOLATED: sees %s instead of %s, which is allocated to it." % (B, A)),
+        (done(A), smi(B), 1, "NOT ISOLATED: the task sees %s instead of %s, which is allocated to it." % (B, A)),
         (done(A), "No devices were found\n", 1, "sees no GPU. dockerd's default runtime"),
         (done(A), "", 1, "the task printed nothing. Give a command"),
         (done(A, B), smi(A), 2, "does not see %s, which is allocated to it. Run" % B),
@@ -191,7 +191,7 @@ def test_gpus_that_were_allocated_meanwhile_are_no_failure(now, state):
 def test_a_gpu_with_two_holders_is_a_failure():
     state, words = judged(done(A), smi(A), record=record(B, held=[A]))
     assert state == "failed"
-    assert words.startswith("swarm allocated %s, which service train has already. docs/fix/known-issues.md has what ends that" % A)
+    assert words.startswith("swarm allocated %s, which service train already has. docs/fix/known-issues.md says how to end this" % A)
 
 
 def test_a_gpu_may_be_free_again_meanwhile():

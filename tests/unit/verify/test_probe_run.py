@@ -230,7 +230,7 @@ def test_a_gpu_that_swarm_allocates_twice_is_a_failure(clock, run):
     manager.services = lambda: [service()]
     (check,) = run(manager)["checks"]
     assert (check["state"], check["reserved"]) == ("failed", [A])
-    assert "which service train has already" in check["verdict"]
+    assert "which service train already has" in check["verdict"]
 
 
 def test_a_guard_is_tested_with_the_rest_and_a_leak_fails_the_node(clock, run):
