@@ -14,10 +14,10 @@ description:
     resources, and which GPU is allocated to which task. The ledger also lists pending tasks, each with the reason.
   - Reports GPUs that are allocated to two tasks, resources of finished jobs that an old leader still counts, and services that can see GPUs without
     reserving one. If you need to act, you also get a warning.
-  - Join tokens are neither read nor returned. Of the variables of services, only those that show GPUs are returned.
+  - The module neither reads nor returns join tokens. It returns the variables of services that let them see GPUs, but no other variables.
 notes:
   - Resources stay allocated to a task from its assignment to its end, also while it shuts down. Free resources are those that the scheduler can
-    allocate. Tasks of finished jobs never block free resources, with any release of Docker Engine. RV(finished_jobs) describes their effects.
+    allocate. Tasks of finished jobs never block free resources, with any release of Docker Engine. RV(finished_jobs) describes what they affect.
   - The module reads all tasks that the swarm remembers, one at a time. So it needs little memory even for a large swarm.
 author:
   - The fleet.gpu_swarm authors (@fleet)
@@ -77,7 +77,7 @@ swarm:
     control_available: {type: bool, version_added: 0.2.0, description: 'Whether the node is a manager. It is always V(true).'}
     autolocked: {type: bool, description: 'Whether a manager is locked after each restart of its dockerd, until someone enters the unlock key.'}
     lease:
-      description: The lease of the run that changes the swarm, or changed it last. See M(fleet.gpu_swarm.swarm_lease). Null if there is none.
+      description: The lease of the run that changes the swarm, or changed it last. See M(fleet.gpu_swarm.swarm_lease). Null if there is no lease.
       type: dict
       contains:
         holder: {type: str, description: The run that has the lease.}
@@ -96,7 +96,7 @@ nodes:
     addr: {type: str, description: The node's address as the managers see it.}
     role: {type: str, description: V(manager) or V(worker).}
     leader: {type: bool, description: Whether the node is the leader of the managers.}
-    reachability: {type: str, description: 'Whether the other managers reach it, such as V(reachable). Null for a worker.'}
+    reachability: {type: str, description: 'Whether the other managers reach the node, such as V(reachable). Null for a worker.'}
     state: {type: str, description: 'V(ready), V(down), V(unknown) or V(disconnected).'}
     availability: {type: str, description: 'V(active), V(pause) or V(drain).'}
     former_availability: {type: str, description: Availability that M(fleet.gpu_swarm.swarm_nodes) recorded before a change. Null if there is none.}
@@ -167,7 +167,7 @@ nodes:
         state: {type: str, description: 'V(assigned), V(accepted), V(preparing), V(ready), V(starting) or V(running).'}
         since:
           description:
-            - When the task entered its state, as RFC 3339 with nanoseconds, by the clock of the node (of the manager for V(assigned)).
+            - When the task entered its state, as RFC 3339 with nanoseconds. The time is by the node's clock, or for V(assigned) by the manager's.
           type: str
         age: {type: int, description: "Whole seconds since C(since), by the manager's clock (C(SystemTime) of C(GET /info)). Null if not known."}
         movable:
@@ -260,8 +260,8 @@ unreserved:
       are listed.
     - They see GPUs because their specification sets E(NVIDIA_VISIBLE_DEVICES) or C(DOCKER_RESOURCE_<KIND>). If a service reserves GPUs by name, the
       value from the scheduler overrides the value in the specification. So such a service is never listed.
-    - With the value V(void), or an empty one, a service sees no GPU. With V(none) it still gets the driver's libraries and control devices, so it is
-      listed.
+    - With the value V(void), or an empty value, a service sees no GPU. With V(none), the service still gets the driver's libraries and control
+      devices, so it is listed.
     - B(The variables of images are not known), because a service's specification does not contain them. CUDA's images set
       E(NVIDIA_VISIBLE_DEVICES) to V(all), so a service that is not listed may still see all GPUs of its node.
     - A node has GPUs if it advertises GPUs by name, has the label C(gpu.count) of M(fleet.gpu_swarm.gpu_node), or reports the model of its GPUs.
@@ -305,7 +305,7 @@ reservations:
   description:
     - Services with running or pending tasks that reserve generic resources, each with the reservation of one task. A service may be listed twice
       while it is updated.
-    - Running tasks that swarm does not start again, such as those of jobs, do not count. They need no room after they end.
+    - Running tasks that swarm does not start again, such as tasks of jobs, are not counted, because they need no room after they end.
   returned: success
   type: list
   elements: dict
