@@ -4,9 +4,10 @@
 
 """Makes Python search for garbage less often while a playbook of this collection runs.
 
-For each task and host, Ansible forks a process with all objects of the run. After a few hundred new objects, Python searches all of them for garbage,
-in each of these processes. So the objects that exist when the playbook begins are excluded (gc.freeze, which Python's documentation recommends for
-programs that fork), and the rest is searched less often. Without this, a run without changes took a fifth more of the controller's CPU.
+For each task and host, Ansible forks a process with all objects of the run. In each of these processes, Python searches all objects for garbage after
+a few hundred new objects. So this callback excludes the objects that exist when the playbook begins. It uses gc.freeze, which Python's documentation
+recommends for programs that fork. Python searches the other objects less often. Without this callback, a run without changes took a fifth more of the
+controller's CPU.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ name: gpu_swarm_garbage
 type: aggregate
 short_description: Searches for garbage less often
 description:
-  - Makes the Python of ansible-playbook search for garbage less often, which saves a sixth of its CPU.
+  - Makes the Python of ansible-playbook search for garbage less often. This saves a sixth of the CPU time of ansible-playbook.
 """
 
 # The number of new objects that starts a search of the newest objects, and how many searches start a search of older ones. Defaults: 700, 10 and 10.

@@ -4,8 +4,8 @@
 
 """Prints how a run of this collection went, after Ansible's recap, and sets the exit status.
 
-Ansible has no exit status between success and failure. This callback adds 75, "try again later" (EX_TEMPFAIL of sysexits.h): some nodes still
-wait for work to end. It also adds 2 for a run without a failed task that still found something wrong.
+Ansible has no exit status between success and failure. This callback adds two statuses. 75 means "try again later" (EX_TEMPFAIL of sysexits.h),
+because some nodes still wait for work to end. 2 means that no task failed, but the run found something wrong.
 
 At the end of a run, Ansible calls its callbacks one after the other. If one of them ended the process, the callbacks after it, such as junit,
 would be skipped. So this callback prints and exits after all of them, when Ansible cleans up.
@@ -33,10 +33,10 @@ description:
   - Ends ansible-playbook with exit status 2 if no task failed and some hosts are still not as they should be.
 """
 
-STATUSES = {last_words.DONE: 0, last_words.WAITING: os.EX_TEMPFAIL, last_words.FAILED: 2}  # as Ansible for failed hosts
-# call_manager runs one of these actions, and removes the words of any other module.
+STATUSES = {last_words.DONE: 0, last_words.WAITING: os.EX_TEMPFAIL, last_words.FAILED: 2}  # 2 is also Ansible's status if hosts failed
+# call_manager may run one of these actions on a manager. If it runs another module, it removes the module's last words from the result.
 ACTIONS = {f"fleet.gpu_swarm.{name}" for name in (*last_words.ACTIONS, "call_manager")}
-# Another program reads the output of these stdout callbacks. It finds the words in the results of tasks.
+# Programs read the output of these stdout callbacks. They find the last words in the results of tasks.
 FOR_PROGRAMS = ("json", "jsonl")
 
 
@@ -65,7 +65,7 @@ class CallbackModule(CallbackBase):
         self._reasons[result._host.get_name()] = last_words.reason(result._result)
 
     def _end(self, stats):
-        """Print the last words, once. Return the exit status, or None if that of Ansible applies."""
+        """Print the last words, once. Return the exit status, or None if Ansible's exit status applies."""
         if self._ended:
             return None
         self._ended = True
@@ -84,7 +84,9 @@ class CallbackModule(CallbackBase):
 def _with_last_words(cleanup, end):
     """Wraps TaskQueueManager.cleanup. PlaybookExecutor calls it after all callbacks (lib/ansible/executor/playbook_executor.py).
 
-    PlaybookExecutor also calls it after Ctrl-C or an error of Ansible. Then the words so far are printed, and Ansible sets the exit status."""
+    PlaybookExecutor also calls it after Ctrl-C or an error of Ansible. In this case, the wrapper prints the present last words, and Ansible sets the
+    exit status.
+    """
 
     @functools.wraps(cleanup)
     def wrapper(manager, *args, **kwargs):

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Records for each host the task during which its connection was lost, in plays that go on without it.
+"""Records during which task the connection to a host was lost, in plays that ignore unreachable hosts.
 
-A play of a rolling run has ignore_unreachable, because the loss of all hosts of a batch would end the run. With this option, Ansible goes on with the
-host's next task as if the previous task had succeeded, and no rescue runs. So the plays look at this fact instead.
+The plays of a rolling run set ignore_unreachable. Otherwise the loss of all hosts of a batch would end the run. With ignore_unreachable, Ansible
+continues with the host's next task as if the previous task had succeeded, and no rescue runs. So the plays check the fact that this callback sets.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from ansible.plugins.callback import CallbackBase
 DOCUMENTATION = r"""
 name: gpu_swarm_lost_connections
 type: aggregate
-short_description: Remembers during which task the connection to a host was lost
+short_description: Records during which task the connection to a host was lost
 description:
-  - If a play ignores unreachable hosts, sets the fact C(gpu_swarm_connection_lost) of a host to the task that could not reach it, and the reason.
+  - If a play ignores unreachable hosts, sets the fact C(gpu_swarm_connection_lost) of a host. The fact names the task that could not reach the host,
+    and the reason.
   - Tasks that set C(ignore_unreachable) themselves do not set this fact.
 """
 

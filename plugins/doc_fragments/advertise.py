@@ -24,20 +24,20 @@ options:
       as:
         description:
           - With V(gpu), whole GPUs. Each GPU is one named resource of O(advertise[].kind). Its value is the full UUID.
-          - With V(model), whole GPUs, a kind per model. The kind is taken from O(advertise[].kinds), or from the model's name,
+          - With V(model), whole GPUs, a kind per model. The kind comes from O(advertise[].kinds), or from the model's name,
             such as C(NVIDIA-H100-80GB-HBM3).
-          - With V(vram), memory in MiB, minus O(advertise[].reserve_mib). If the rule has one GPU of the node, the kind is
-            O(advertise[].kind). If it has several, each GPU has its own kind, named by its PCI bus, such as C(VRAM-C1), or C(VRAM-00-1E) if the
-            device number is not 0.
-          - With V(slots), slots of a card. Several tasks share the card. Each slot is one named resource of O(advertise[].kind), and a task sees the
-            card of its slot. In MIG mode each MIG device has slots. NVIDIA's runtime does not know slots, so a guard translates them at each level of
-            O(isolation).
-          - With V(group), neighbouring GPUs as one unit. Each unit has O(advertise[].size) GPUs and is one named resource of O(advertise[].kind).
-            A task sees all GPUs of its group. GPUs that are left over are not advertised, with a warning. Existing groups stay while their
-            GPUs are healthy neighbours, so a failed GPU does not change other groups. NVIDIA's runtime does not know groups, so a guard
-            translates them at each level of O(isolation).
-          - With V(mig), MIG devices, a kind per profile, such as C(MIG-1g.10gb). Each device is one named resource. The rule applies to
-            cards in MIG mode; other cards continue with the next rule. Without such a rule, a card in MIG mode is excluded.
+          - With V(vram), memory in MiB, minus O(advertise[].reserve_mib). If the rule selects one GPU of the node, the kind is
+            O(advertise[].kind). If the rule selects several GPUs, each GPU has its own kind with the number of its PCI bus, such as C(VRAM-C1), or
+            C(VRAM-00-1E) if the device number is not 0.
+          - With V(slots), slots of a card. Several tasks share the card. Each slot is one named resource of O(advertise[].kind). A task sees the card
+            of its slot. In MIG mode, each MIG device has slots. NVIDIA's runtime does not know slots, so a guard translates slots to cards at each
+            level of O(isolation).
+          - With V(group), neighbouring GPUs as one unit. Each unit has O(advertise[].size) GPUs and is one named resource of
+            O(advertise[].kind). A task sees all GPUs of its group. If GPUs are left over, they are not advertised, and you get a warning. A group
+            is kept while its GPUs are healthy neighbours, so a failed GPU does not change other groups. NVIDIA's runtime does not know groups, so a
+            guard translates groups to cards at each level of O(isolation).
+          - With V(mig), MIG devices, a kind per profile, such as C(MIG-1g.10gb). Each device is one named resource.
+            The rule applies only to cards in MIG mode. The next rules apply to other cards. Without such a rule, a card in MIG mode is excluded.
           - With V(none), left to the host. These GPUs are not advertised.
         type: str
         choices: [gpu, model, vram, slots, group, mig, none]
@@ -47,18 +47,19 @@ options:
           - The resource kind, or the prefix of the kinds.
           - The default is V(NVIDIA-GPU) with O(advertise[].as=gpu), V(VRAM) with O(advertise[].as=vram), V(NVIDIA-SLOT) with
             O(advertise[].as=slots), V(NVIDIA-GROUP) with O(advertise[].as=group) and V(MIG) with O(advertise[].as=mig).
-          - Printable ASCII characters without blanks, C(=), commas and quotes.
+          - Use printable ASCII characters, but no blanks, C(=), commas or quotes.
         type: str
       kinds:
-        description: With O(advertise[].as=model), resource kinds by shell patterns for the model's name. The first matching pattern applies.
+        description: With O(advertise[].as=model), a dictionary from shell patterns for the model's name to resource kinds. The first matching
+          pattern applies.
         type: dict
       reserve_mib:
         description:
-          - With O(advertise[].as=vram), the MiB of each GPU that are not advertised.
-          - With O(advertise[].as=slots), the MiB that are not divided among slots.
+          - With O(advertise[].as=vram), how many MiB of each GPU are not advertised.
+          - With O(advertise[].as=slots), how many MiB of each card are not divided among its slots.
         type: int
       slots:
-        description: With O(advertise[].as=slots), how many slots each card has, from 1 to 100. Each slot has its share of the card's memory.
+        description: With O(advertise[].as=slots), how many slots each card has, from 1 to 100. The card's memory is divided among its slots.
         type: int
         version_added: 0.3.0
       slot_mib:
@@ -70,12 +71,12 @@ options:
         version_added: 0.3.0
       slots_together:
         description:
-          - With O(advertise[].as=slots), whether a task with slots of several cards is refused. By default it starts, sees all these cards,
-            and is counted in RV(isolation). With O(isolation=off) no task is refused or counted.
+          - With O(advertise[].as=slots), whether a task with slots of several cards is refused. By default, such a task starts, sees all these
+            cards, and is counted in RV(isolation). With O(isolation=off), no task is refused or counted.
         type: bool
         version_added: 0.3.0
       size:
-        description: With O(advertise[].as=group), how many GPUs are one unit, 2 or more. It is required.
+        description: With O(advertise[].as=group), how many GPUs are one unit, 2 or more. V(group) requires this option.
         type: int
         version_added: 0.3.0
       by:
@@ -89,13 +90,13 @@ options:
         version_added: 0.3.0
       sum:
         description:
-          - With O(advertise[].as=vram), advertise one sum over the GPUs of the node.
-          - Swarm then accepts tasks that fit on no single GPU. This gives a warning.
+          - With O(advertise[].as=vram), advertise the sum of the memory of all GPUs of the node.
+          - Swarm then accepts tasks that fit on no single GPU, so you get a warning.
         type: bool
       system_memory:
         description:
-          - With O(advertise[].as=vram), advertise the system's memory for a GPU that has none of its own (unified memory).
-          - Without it, such a GPU is an error here. It can be advertised whole with O(advertise[].as=gpu).
+          - With O(advertise[].as=vram), advertise the system's memory for a GPU without its own memory (unified memory).
+          - Without this option, V(vram) is an error for such a GPU. You can advertise the whole GPU with O(advertise[].as=gpu).
         type: bool
       select:
         description:
@@ -111,7 +112,7 @@ options:
             type: list
             elements: str
           index:
-            description: NVML indices. An index moves when a card fails; a PCI address or UUID does not.
+            description: NVML indices. The index of a card may change when another card fails. A PCI address or UUID does not change.
             type: list
             elements: int
           model:
@@ -124,26 +125,28 @@ options:
   extra_resources:
     description:
       - Your own generic resources besides GPUs, as C(KIND=value), with an amount or a name as value.
-      - Other entries of C(node-generic-resources) stay. This option takes over the kinds that it lists, no matter who wrote them before.
+      - Entries of other kinds in C(node-generic-resources) are kept. This option replaces all entries of the kinds that it lists, no matter who
+        wrote these entries.
     type: list
     elements: str
     default: []
   expect:
     description:
-      - The minimum number of GPUs and MIG devices that this node must advertise. With fewer, the module fails.
-      - It is also your consent to advertise less than before, down to this number.
+      - The minimum number of GPUs and MIG devices that this node must advertise. If it has fewer, the module fails.
+      - This option is also your consent to advertise less than before, down to this number.
     type: int
   allow_shrink:
     description:
-      - Whether the node may advertise less than its daemon shows now, or than was written before. Without your consent by this
-        option or O(expect), the module fails before it writes anything if a GPU or MIG device is lost or no rule selects it any more.
-      - GPUs of a rule with V(none) of O(advertise[].as) do not count as lost.
+      - Whether the node may advertise less than its daemon shows now, or less than the module wrote before.
+      - If a GPU or MIG device is lost, or no rule selects it any more, you must consent with this option or O(expect). Otherwise the module fails
+        before it writes anything.
+      - You need not consent if a rule with V(none) of O(advertise[].as) selects the GPU.
     type: bool
     default: false
   accept_risks:
     description:
-      - Known issues, by their names, that give a warning instead of an error.
-      - C(docs/fix/known-issues.md) describes all of them.
+      - The names of known issues that cause a warning instead of an error.
+      - C(docs/fix/known-issues.md) describes these issues.
     type: list
     elements: str
     choices:

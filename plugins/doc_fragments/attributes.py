@@ -12,7 +12,7 @@ class ModuleDocFragment:
 options: {}
 attributes:
   action_group:
-    description: Takes its defaults from C(group/fleet.gpu_swarm.gpu_swarm) in C(module_defaults).
+    description: Options that are not set have the values of C(group/fleet.gpu_swarm.gpu_swarm) in C(module_defaults).
     support: full
     membership:
       - fleet.gpu_swarm.gpu_swarm
@@ -35,15 +35,15 @@ attributes:
   check_mode:
     support: full
     details:
-      - Only reads, so it does the same with and without check mode.
+      - The module only reads, so it does the same with and without check mode.
   diff_mode:
     support: N/A
     details:
-      - Only reads, so there is no difference to show.
+      - The module only reads, so it has no difference to show.
   idempotent:
     support: full
     details:
-      - Only reads.
+      - The module only reads.
 """
 
     # For modules that change no files of the user. Use it with the standard fragment.

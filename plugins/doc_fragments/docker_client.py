@@ -6,7 +6,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """How a module connects to a Docker daemon. Names and environment variables are those of community.docker."""
+    """How a module connects to a Docker daemon. The options and environment variables have the same names as in community.docker."""
 
     DOCUMENTATION = r"""
 options:
@@ -64,11 +64,11 @@ options:
     default: 60
 notes:
   - No library is needed on the host that runs the module.
-  - Over the network, the module uses the proxy of its environment, as the C(docker) command does. This is E(HTTPS_PROXY) with TLS, and E(HTTP_PROXY)
-    without. No proxy is used for this machine, and for names, domains and networks (such as C(192.0.2.0/24)) in E(NO_PROXY). E(ALL_PROXY) is ignored,
-    and so are proxies that are not C(http://).
-  - With TLS, the module trusts the authority in O(ca_path), and otherwise those of the system. E(REQUESTS_CA_BUNDLE) and E(CURL_CA_BUNDLE) are
-    ignored.
-  - If a registry requires a login, the module uses the login of its user, from C(config.json) in E(DOCKER_CONFIG) or C(~/.docker), with its
-    C(auths), C(credsStore) and C(credHelpers).
+  - Over the network, the module uses the proxy of its environment, as the C(docker) command does. With TLS, the proxy is E(HTTPS_PROXY). Without TLS,
+    the proxy is E(HTTP_PROXY). The module uses no proxy for this machine, and no proxy for the names, domains and networks (such as
+    C(192.0.2.0/24)) in E(NO_PROXY). The module ignores E(ALL_PROXY), and proxies whose URL does not begin with C(http://).
+  - With TLS, the module trusts the authority in O(ca_path). Without O(ca_path), the module trusts the system's authorities. E(REQUESTS_CA_BUNDLE)
+    and E(CURL_CA_BUNDLE) are ignored.
+  - If a registry requires a login, the module uses the login of its user. It reads the login from C(config.json) in E(DOCKER_CONFIG) or
+    C(~/.docker), with the keys C(auths), C(credsStore) and C(credHelpers).
 """

@@ -14,7 +14,7 @@ notes:
   - This plugin is internal. Only the playbooks and roles of this collection should use it. Its options and its result may change with any release.
 """
 
-    # The variables of the hosts of a run.
+    # For plugins that need the variables of all hosts.
     VARIABLES = r"""
 options:
   variables:
@@ -23,7 +23,7 @@ options:
     required: true
 """
 
-    # A manager's view of its swarm.
+    # For plugins that need a manager's view of its swarm.
     LEDGER = r"""
 options:
   ledger:

@@ -14,27 +14,29 @@ options:
     description:
       - Which GPUs of this node a task can see. A guard in front of NVIDIA's runtime enforces this. See C(docs/how/isolation.md). Use the same level
         on all nodes of a swarm.
-      - Without this option the node keeps its level, which is V(off) without a guard.
-      - With V(off), the image or its variables decide, and a service without a reservation may see every GPU. There is a guard only if slots or
-        groups are advertised, and it only translates these to cards.
+      - Without this option, the node keeps its level. The level of a node without a guard is V(off).
+      - With V(off), the image or its variables decide, and a service without a reservation may see every GPU. The node has a guard only if it
+        advertises slots or groups. This guard only translates slots and groups to cards.
       - With V(audit), nothing is hidden, but RV(isolation) counts what V(reserved) would hide or refuse.
       - With V(reserved), a task sees only the GPUs that swarm allocated to it. A service that requests other GPUs by a variable is refused.
       - With V(exclusive), a task is also refused while another task on this node still has its GPU.
-      - The daemon applies this with a reload. With O(restart=never) nothing is changed, and slots and groups are an error if there is no guard.
+      - The daemon applies the level with a reload. With O(restart=never), nothing is changed. Slots and groups are then an error if the node has no
+        guard.
     type: str
     choices: ["off", audit, reserved, exclusive]
     version_added: 0.3.0
   cuda_overhead_mib:
     description:
-      - How much memory CUDA uses for each process, in MiB, besides the memory that a framework allocates. A task with a share of a card (V(slots) or
-        V(vram) of O(advertise[].as)) has its share in C(MAX_CONTAINER_MEMORY), in MiB. C(GPU_MEMORY_FRACTION) is the share without this, as a
-        fraction of the card. A share that is not larger than this is refused.
+      - How much memory CUDA uses for each process, in MiB, besides the memory that a framework allocates.
+      - A task with a share of a card (V(slots) or V(vram) of O(advertise[].as)) gets two variables. C(MAX_CONTAINER_MEMORY) is the share in MiB.
+        C(GPU_MEMORY_FRACTION) is the share without CUDA's memory, as a fraction of the card. If the share is not larger than CUDA's memory, the
+        task is refused.
     type: int
     default: 300
     version_added: 0.3.0
   isolation_allow:
     description:
-      - Services that may see all GPUs that their variables request at every level of O(isolation), such as a metrics exporter.
+      - Services, such as a metrics exporter, that may see all GPUs that their variables request. This applies at every level of O(isolation).
       - Write the name of a service, or C(label:KEY) or C(label:KEY=VALUE) for a label of its containers (C(--container-label), not
         C(--label)).
     type: list

@@ -11,8 +11,8 @@ options:
   keep_label:
     description:
       - The label of services whose tasks must not be moved.
-      - With V(true) or an empty value, tasks stay where they are. V(false) has no effect. An age such as V(12h) (or C(s), C(m), C(d)) protects a
-        task until it is that old. Any other value counts as V(true).
+      - With V(true) or an empty value, tasks stay where they are. V(false) has no effect. An age such as V(12h) protects a task until the task is
+        that old. The units are C(s), C(m), C(h) and C(d). Any other value has the same effect as V(true).
     type: str
     default: gpu-swarm.keep
     version_added: 0.3.0

@@ -11,8 +11,8 @@ options:
   outcomes:
     description:
       - >-
-        How many hosts the run ended with, by outcome, such as V({done: 7, waiting: 1}). The update that releases the lease records this in the label
-        C(gpu-swarm.last-run) of the swarm, with the time. If another run has the lease, nothing is recorded.
+        The number of hosts with each outcome at the end of the run, such as V({done: 7, waiting: 1}). The update that releases the lease records
+        these numbers and the time in the label C(gpu-swarm.last-run) of the swarm. If another run has the lease, nothing is recorded.
       - With an empty dictionary, the label is removed. Without this option, the label stays as it is.
     type: dict
     version_added: 0.3.0
@@ -23,9 +23,9 @@ options:
     version_added: 0.3.0
   isolation:
     description:
-      - The new content of the label C(gpu-swarm.isolation) of the swarm, which describes the guards of its GPUs. The update that releases
-        the lease writes it, unless another run has the lease. See C(docs/operate/isolation.md).
-      - Suboptions that are not set stay as they are. If every level is V(off), the label is removed.
+      - The new content of the label C(gpu-swarm.isolation) of the swarm. The label describes the guards of the swarm's GPUs. The update that
+        releases the lease writes the label, unless another run has the lease. See C(docs/operate/isolation.md).
+      - If a suboption is not set, its part of the label stays as it is. If every level is V(off), the label is removed.
     type: dict
     version_added: 0.3.0
     suboptions:
@@ -37,15 +37,15 @@ options:
         description: The levels of nodes, by node ID, as a run found or set them.
         type: dict
       listed:
-        description: The IDs of the nodes whose entries are kept. Without it, all entries are kept.
+        description: The IDs of the nodes whose entries are kept. Without this option, all entries are kept.
         type: list
         elements: str
       found:
         description:
-          - What the guards counted that V(reserved) would hide or refuse, by service. C(docs/operate/isolation.md) explains the C(names). C(last)
-            is the time of the last count, in seconds since 1970. At the level V(audit), these counts are added to earlier counts.
+          - The guards' counts of what V(reserved) would hide or refuse, by service. C(docs/operate/isolation.md) explains the C(names). C(last) is
+            the time of the last count, in seconds since 1970. At the level V(audit), these counts are added to earlier counts.
           - A service without C(names) no longer exists, so its entry is removed.
-          - Empty if nothing was counted.
+          - The dictionary is empty if nothing was counted.
         type: dict
       whole:
         description: Whether O(isolation.found) was read on all nodes that have a guard.
@@ -53,7 +53,7 @@ options:
         default: false
       allocation_findings:
         description:
-          - The findings of allocation checks, by node ID, as in C(allocation_findings) of RV(fleet.gpu_swarm.gpu_node#module:health). They replace
-            earlier findings on these nodes.
+          - The findings of allocation checks, by node ID, as in C(allocation_findings) of RV(fleet.gpu_swarm.gpu_node#module:health). These findings
+            replace earlier findings on these nodes.
         type: dict
 """

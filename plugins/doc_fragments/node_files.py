@@ -12,10 +12,10 @@ class ModuleDocFragment:
 options:
   daemon_config:
     description:
-      - The daemon's configuration file. A symbolic link is followed and stays one.
-      - If this or O(runtime_config) has changed since the last change of the node, the former file is restored in the same
-        transaction, as with V(absent) of O(state). If you moved or copied the written file unchanged to the new path, its original
-        is kept for it.
+      - The daemon's configuration file. If the path is a symbolic link, the module changes the target and keeps the link.
+      - If you have changed this option or O(runtime_config) since the last change of the node, the module also restores the file at the former path,
+        as with V(absent) of O(state). If you moved or copied the written file unchanged to the new path, its recorded original now belongs to the
+        new path.
     type: path
     default: /etc/docker/daemon.json
   runtime_config:
@@ -24,8 +24,8 @@ options:
     default: /etc/nvidia-container-runtime/config.toml
   docker_socket:
     description:
-      - The daemon's local socket. Set it if the daemon listens on another one, because of C(hosts) in C(daemon.json) or C(-H) in its
-        unit.
+      - The daemon's local socket. Set this option if the daemon listens on another socket, because of C(hosts) in C(daemon.json) or C(-H) in the
+        daemon's unit.
     type: path
     default: /var/run/docker.sock
   docker_unit:

@@ -14,13 +14,14 @@ options:
     description:
       - The prefix of the keys of GPU labels in RV(labels), at most 60 letters, digits, C(.), C(-) and C(_). Constraints of Docker Swarm
         cannot use other characters.
-      - If it is empty, there are no such labels. The node's watcher then reports the model of the GPUs to the swarm's managers, see O(health).
+      - With an empty prefix, the node gets no GPU labels. The node's watcher then reports the model of the GPUs to the swarm's managers, see
+        O(health).
     type: str
     default: gpu.
   label_cpu_prefix:
     description:
-      - The prefix of the keys of CPU labels in RV(labels). If it is empty, there are no such labels.
-      - The controller computes them with C(archspec). Without it, there are no CPU labels, and you get a warning.
+      - The prefix of the keys of CPU labels in RV(labels). With an empty prefix, the node gets no CPU labels.
+      - The controller computes the CPU labels with C(archspec). Without C(archspec), the node gets no CPU labels, and you get a warning.
     type: str
     default: cpu.
   label_memory:
@@ -31,20 +32,20 @@ options:
     elements: int
     default: [16, 24, 40, 80]
   label_compute_capability:
-    description: Compute capabilities. The node gets a label such as C(gpu.cc_ge_8_0=true) for each one that every GPU reaches.
+    description: Compute capabilities. The node gets a label such as C(gpu.cc_ge_8_0=true) for each capability that every GPU reaches.
     type: list
     elements: str
     default: ["7.0", "8.0", "9.0"]
   label_cuda:
-    description: CUDA versions. The node gets a label such as C(gpu.cuda_ge_12_4=true) for each one that the driver supports.
+    description: CUDA versions. The node gets a label such as C(gpu.cuda_ge_12_4=true) for each version that the driver supports.
     type: list
     elements: str
     default: ["12.0", "12.4", "13.0"]
   dedicated:
     description:
       - Whether services without a GPU reservation should stay off this node. The node gets the label C(gpu.dedicated=true), with O(label_prefix).
-        Services with the constraint C(node.labels.gpu.dedicated!=true) avoid it. The label alone does not affect other services.
-      - The node keeps the label while O(advertise) has rules, even if it has no GPU now. It needs a O(label_prefix).
+        Services with the constraint C(node.labels.gpu.dedicated!=true) avoid the node. The label alone does not affect other services.
+      - The node keeps the label while O(advertise) has rules, even if the node has no GPU now. V(true) needs an O(label_prefix) that is not empty.
     type: bool
     default: false
     version_added: 0.3.0

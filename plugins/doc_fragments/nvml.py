@@ -12,13 +12,13 @@ class ModuleDocFragment:
 options:
   nvml_path:
     description:
-      - The NVML library, C(libnvidia-ml.so.1), or the directory that it is in.
+      - The path of the NVML library C(libnvidia-ml.so.1), or of its directory.
       - If not given, the node's loader finds it.
     type: path
   nvml_timeout:
     description:
-      - How long to wait for NVML, in seconds. NVML is read in a separate process, which is abandoned after this time, because a driver that
-        waits for a broken GPU never answers.
+      - How long to wait for NVML, in seconds. A separate process reads NVML. After this time the module abandons the process, because a driver
+        that waits for a broken GPU never answers.
       - Without persistence mode, the driver needs some seconds to start each GPU.
     type: int
     default: 60
@@ -26,6 +26,6 @@ options:
   libraries:
     description:
       - Pure Python libraries that the node lacks, in a zip file as base64 text.
-      - The action plugin of this module sets it to copies from the controller. Do not set it yourself.
+      - The action plugin of this module sets this option to copies from the controller. Do not set it yourself.
     type: str
 """

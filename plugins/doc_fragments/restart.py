@@ -21,7 +21,7 @@ options:
     default: refuse
   drain_timeout:
     description:
-      - How long to wait, in seconds, until tasks of a drained node have ended, before a restart.
+      - Before a restart, how long to wait until the tasks of a drained node have ended, in seconds.
       - Without a restart, and in check mode, the module does not wait.
       - With O(when_busy=refuse), containers that still run after this time prevent the restart.
     type: int

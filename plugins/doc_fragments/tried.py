@@ -12,13 +12,14 @@ class ModuleDocFragment:
 options:
   look_for_images:
     description: Whether RV(images) lists the images of the node that can test GPUs, in the form for M(fleet.gpu_swarm.swarm_gpu_verify).
-      This takes one more call of the Docker API.
+      This needs one more call of the Docker API.
     type: bool
     default: false
     version_added: 0.2.0
   try_cuda:
     description:
-      - Whether to test CUDA on this node with C(cuInit) of the driver's C(libcuda.so.1). The result is in RV(cuda). NVML works without CUDA.
+      - Whether to test CUDA on this node with C(cuInit) of the driver's C(libcuda.so.1). The result is in RV(cuda). NVML
+        can work although CUDA does not start.
       - Without persistence mode this wakes each GPU. A process that does not answer within O(nvml_timeout) is abandoned.
     type: bool
     default: false

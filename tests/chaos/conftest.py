@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fleet", help="use this fleet, which is up, and leave it up")
     parser.addoption("--kills", type=int, default=int(os.environ.get("KILLS") or 20), help="how often a run is killed (KILLS; 20)")
     parser.addoption(
-        "--seed", type=int, default=int(os.environ.get("SEED") or random.randrange(10**6)), help="what the accidents are drawn from (SEED)"
+        "--seed", type=int, default=int(os.environ.get("SEED") or random.randrange(10**6)), help="seed of the random accidents (SEED; random)"
     )
 
 

@@ -49,13 +49,13 @@ class Style(NamedTuple):
     comma: str
 
     def render(self, value: Any, depth: int) -> str:
-        """Return the JSON text of a value. The line of the value is indented ``depth`` times."""
+        """Return the JSON text of a value. ``depth`` is how many times the first line of the value is indented."""
         text = json.dumps(value, indent=self.indent, separators=(self.comma, self.colon), ensure_ascii=False)
         return text if self.indent is None else text.replace("\n", self.eol + self.indent * depth)
 
 
 class Place(NamedTuple):
-    """A container in its text, and the layout at its place."""
+    """A container, the whole text, and how to lay out new members of the container."""
 
     text: str
     box: Container
@@ -149,7 +149,7 @@ def remove_member(text: str, box: Container, key: str) -> str:
 
 
 def format_list(place: Place, raws: Sequence[str]) -> str:
-    """Return a list of the raw elements in the layout of the present list."""
+    """Return the JSON text of a list with the elements ``raws``. The layout is that of the list at ``place``."""
     if not raws:
         return "[]"
     text, box, style = place.text, place.box, place.style

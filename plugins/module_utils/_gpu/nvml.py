@@ -141,7 +141,7 @@ class _Gone(Exception):
 
 
 class _Calls(dict):
-    """The binding's functions nvmlDeviceGet…, by the rest of their names. Each function is looked up once."""
+    """The binding's functions. The key "UUID" has the function nvmlDeviceGetUUID. Each function is looked up only once."""
 
     def __init__(self, nvml: Any) -> None:
         super().__init__()

@@ -158,7 +158,7 @@ def nearest(demand: Demand, checked: Iterable[CheckedNode], service: str) -> lis
 
 
 def _missing_share(demand: Demand, node: CheckedNode) -> float:
-    """Return the sum over resource kinds of the missing part of the demand, as fractions."""
+    """Return how much the node lacks. For each resource kind, divide the missing amount by the demand, and add the results."""
     return sum(missing / max(demand.wants.get(kind, 1), 1) for kind, missing in short(demand, node.spot.place.free).items())
 
 

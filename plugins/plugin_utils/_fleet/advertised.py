@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Checks whether a host can advertise its configured address, and whether a member advertises it (pure).
+"""Checks whether a host can advertise its configured address, and whether a member of the swarm advertises the right address (pure).
 
-When a node joins, Docker ignores an address that it cannot resolve. A member keeps the address with which it joined.
+If Docker cannot resolve the address when a node joins, Docker advertises another address. A member keeps the address with which it joined.
 Private to this collection; it may change without notice.
 """
 
@@ -22,7 +22,7 @@ _MAX_NAMED = 5  # how many hosts the warning names
 
 
 def unresolved_error(setting: str, swarm: Mapping[str, Any]) -> str | None:
-    """Return why a host that joins cannot advertise the configured address, or None. ``swarm`` is the host's own answer."""
+    """Return why a host cannot advertise the configured address when it joins; None if it can. ``swarm`` is the host's answer about its swarm."""
     if not setting or not swarm.get("addresses"):
         return None
     try:
@@ -37,10 +37,9 @@ def unresolved_error(setting: str, swarm: Mapping[str, Any]) -> str | None:
 
 
 def difference(setting: str, swarm: Mapping[str, Any]) -> str | None:
-    """Describe how the advertised address of a member differs: the member advertises another one, or the machine lacks the configured one. None if
-    all is well.
+    """Return why the address that a member advertises is wrong; None if the address is right. The text does not name the host.
 
-    The text does not name the host.
+    The machine must have the advertised address. If an address is configured, the member must advertise this address.
     """
     current, interfaces = str(swarm.get("addr") or ""), swarm.get("addresses")
     if swarm.get("state") != "active" or not current or not interfaces:
@@ -58,7 +57,7 @@ def difference(setting: str, swarm: Mapping[str, Any]) -> str | None:
 
 
 def warnings(differences: Mapping[str, str | None]) -> list[str]:
-    """Return one warning for all hosts. ``differences`` are by host."""
+    """Return one warning about all hosts with a wrong address; [] without such hosts. ``differences`` has the result of difference() by host."""
     texts = [f"{host} {text}" for host, text in differences.items() if text]
     if not texts:
         return []

@@ -19,7 +19,7 @@ from ...module_utils._mask import MASK, mask
 from ...module_utils._printable import printable_lines
 from . import secret_values
 
-# YAML 1.1 and 1.2 both read this as text without quotes.
+# Values that need no quotes, because YAML 1.1 and 1.2 both read them as text. The reserved words below need quotes.
 _PLAIN = re.compile(r"[A-Za-z/.][A-Za-z0-9_./@+-]*(?::[A-Za-z0-9_./@+-]+)*")
 _RESERVED_WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
 

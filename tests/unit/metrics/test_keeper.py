@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The leader maintains the file: how often it reads tasks, and what happens to the file under another leader."""
+"""Tests of the metrics file: how often the leader reads tasks for the file, and what a manager does with the file if another manager leads."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ DECLARED = declared_settings(settings.ROLES)
 PAGES = [path for pattern in ("*.md", "docs/**/*.md", "roles/*/README.md") for path in sorted(CHECKOUT.glob(pattern))]
 BLOCK = re.compile(r"^ *```yaml\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(str(path.relative_to(CHECKOUT)), textwrap.dedent(text)) for path in PAGES for text in BLOCK.findall(path.read_text(encoding="utf-8"))]
-# For an inventory. Files of ansible-builder have "images".
+# The keys of an inventory. A file of ansible-builder has the key "images" instead.
 OTHERS = {"swarm_managers", "gpu_nodes", "swarm_workers", "all"}
 
 

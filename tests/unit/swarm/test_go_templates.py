@@ -2,7 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Swarm expands templates in some values. Such a value reaches the container unchanged, or it is a field of swarm."""
+"""Swarm expands Go templates in some values. This collection escapes every template that is not a field of swarm.
+
+So the container gets the text that the user wrote, with the values of swarm's fields.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ OTHERS = [
     "Host(`{{ normalize .Name }}`)",
     "{{/* a comment */}}",
     "{{- x -}}",
-    "{{ x.Node.Hostname }}",  # this field belongs to another tool
+    "{{ x.Node.Hostname }}",  # a field of another tool
 ]
 
 
 def expanded(text: str) -> str:
-    """Expand a text like Go's text/template. Each action from ``{{`` to its end is read from left to right. Only these two actions are supported."""
+    """Expand a text from left to right, as Go's text/template does. Only fields of swarm and the action ``{{"{{"}}`` are supported."""
     found = ""
     while "{{" in text:
         before, _braces, rest = text.partition("{{")
