@@ -29,7 +29,7 @@ MAX_LABELS = 256
 
 
 def prefixes(args: Mapping[str, Any]) -> tuple[str, str]:
-    """The prefixes of labels about GPUs and about the CPU, from the arguments of gpu_node. '' means no such labels."""
+    """Return the prefixes of labels about GPUs and about the CPU, from the arguments of gpu_node. An empty prefix means no such labels."""
     configured = [args.get(name) for name in ("label_prefix", "label_cpu_prefix")]
     gpu, cpu = (default if value is None else str(value) for value, default in zip(configured, (Options().prefix, Options().cpu_prefix), strict=True))
     return gpu, cpu
@@ -60,7 +60,7 @@ def with_inventory_labels(answer: dict[str, Any], args: Mapping[str, Any]) -> di
     these labels.
 
     The labels say what happens if a card is lost (no label means the default), and whether the node is dedicated to services with a reservation. They
-    also name the excluded cards, and say whether somebody consented to that.
+    also name the excluded cards, and say whether somebody consented to run the node without these cards.
     """
     if "labels" not in answer:
         return answer
@@ -85,7 +85,7 @@ def is_dedicated(args: Mapping[str, Any]) -> bool:
 
 
 def without_prefix(args: Mapping[str, Any]) -> str | None:
-    """Return an error if these arguments dedicate a node that has no label prefix, or None."""
+    """Return an error if these arguments dedicate a node without a label prefix, or else None."""
     if not is_dedicated(args) or prefixes(args)[0] or args.get("state", "present") != "present" or not args.get("advertise", True):
         return None
     return (

@@ -25,10 +25,10 @@ ANSIBLE_KEYS = frozenset(
 )
 # Texts that may have several lines. Every other text is a name or a sentence.
 MULTILINE_KEYS = frozenset(("msg", "diff", "exception", "stdout", "stderr", "module_stdout", "module_stderr"))
-# The controller sets these keys to where it found Python on the node.
+# The controller sets these keys to the path of Python on the node.
 DISCOVERED = ("discovered_interpreter_", "ansible_discovered_interpreter_")
 
-# Numbers that JSON allows, but that no record of a machine contains: larger than any counter, or not finite.
+# JSON allows numbers that no record of a machine contains: numbers that are larger than any counter, or not finite.
 MAX_NUMBER = 2**63
 VERSION = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9}){2}")
 
@@ -88,7 +88,7 @@ def nullable(is_valid: Validator) -> Validator:
 
 
 def optional(is_valid: Validator) -> Validator:
-    """An optional field may be missing or null."""
+    """Return whether an optional field is valid. The field may be missing or null."""
     return lambda value: value is None or value is Absent or is_valid(value)
 
 

@@ -4,7 +4,7 @@
 
 """Computes the name of a node's CPU from its kernel's report. archspec lists the features of each micro-architecture.
 
-archspec runs on the controller. It is made to describe the machine that it runs on, but its table also describes the CPUs of other machines.
+archspec runs on the controller. It is made to describe its own machine, but its table also describes the CPUs of other machines.
 Private to this collection; it may change without notice.
 """
 
@@ -40,7 +40,7 @@ class ArchspecMissing(Exception):
 
 
 def cpu_labels(cpu: Mapping[str, Any] | None) -> dict[str, str]:
-    """The labels ``microarchitecture`` and ``x86_64_level`` under the prefix; {} without a prefix, or if the CPU is unknown."""
+    """Return the labels ``microarchitecture`` and ``x86_64_level`` under the prefix; {} without a prefix, or if the CPU is unknown."""
     prefix = cpu["label_prefix"] if cpu else ""
     if not cpu or not prefix:
         return {}
@@ -64,7 +64,7 @@ def _best(cpu: Mapping[str, Any]) -> Any:
         target for name, target in TARGETS.items() if FAMILIES[name] == cpu["machine"] and _can_be(target, cpu, vendor, features)
     ]
     generic = max((target for target in possible if target.vendor == GENERIC), key=_depth, default=None)
-    # Only descendants of the best generic CPU count. Otherwise a feature that the firmware hides would make the CPU a generation older.
+    # Consider only descendants of the best generic CPU. Otherwise a feature that the firmware hides would make the CPU a generation older.
     return max((target for target in possible if generic and target > generic), key=_depth, default=generic)
 
 

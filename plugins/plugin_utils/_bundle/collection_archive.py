@@ -28,7 +28,7 @@ import yaml
 from ...module_utils._errors import GpuSwarmError
 
 MANIFEST, FILES, SOURCE = "MANIFEST.json", "FILES.json", "galaxy.yml"
-# Returns the folder of a collection, by its name; None if it is not installed.
+# Returns the folder of the collection with this name; None if the collection is not installed.
 Find = Callable[[str], "Path | None"]
 # Builds the archive of a collection's source (a folder with galaxy.yml) in a directory.
 Build = Callable[[Path, Path], None]
@@ -61,7 +61,7 @@ def read_collection(path: Path) -> Collection:
 
 
 def with_dependencies(name: str, find: Find) -> list[Collection]:
-    """The collection with this name and all its dependencies. Raises GpuSwarmError if one is not installed."""
+    """Return the collection with this name and all its dependencies. Raises GpuSwarmError if one of them is not installed."""
     collections: dict[str, Collection] = {}
     wanted = [name]
     while wanted:
@@ -130,7 +130,7 @@ def build(source: Path, folder: Path) -> None:
     """Build the archive of a checkout with the ansible-galaxy of the same Ansible, which may not be on the PATH of a virtual environment."""
     folder = folder.resolve()
     command = [sys.executable, "-m", "ansible", "galaxy", "collection", "build", "--force", "--output-path", str(folder), str(source.resolve())]
-    # Do not start it in the user's folder, because Python first looks for modules in the folder where it is started.
+    # Do not start ansible-galaxy in the user's folder, because Python first looks for modules in the present folder.
     done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise GpuSwarmError(f"{source} cannot be packed: {' '.join(done.stderr.split())}")
@@ -161,6 +161,6 @@ def _listed(archive: Path) -> bytes:
 
 
 def checksums(folder: Path, listed: str) -> str:
-    """The checksums of all files below the folder except ``listed`` itself, in the format of ``sha256sum --check``."""
+    """Return the checksums of all files below the folder except ``listed`` itself, in the format of ``sha256sum --check``."""
     paths = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return "".join(f"{hashlib.sha256((folder / path).read_bytes()).hexdigest()}  {path}\n" for path in paths if path != listed)

@@ -4,8 +4,8 @@
 
 """Computes arguments of gpu_node without templates.
 
-Ansible compiles a template for each argument of each host, in a process that ends with the task. gpu_node has two dozen arguments, most of them
-``{{ name }}``, and their templates cost the controller more than everything else about a host.
+Ansible compiles a template for each argument of each host, in a process that ends with the task. gpu_node has two dozen arguments, and most of them
+are ``{{ name }}``. For each host, these templates cost the controller more than all other work.
 Private to this collection; it may change without notice.
 """
 
@@ -29,7 +29,7 @@ def named_value(value: Any, variables: Mapping[str, Any]) -> Any:
 def role_arguments(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dict[str, Any]:
     """Return the arguments that depend on whether the host has GPUs, and on settings of the whole swarm.
 
-    The level of the plan (``_gpu_node_level``) overrides the swarm's, even if it is empty.
+    The level in the plan (``_gpu_node_level``) overrides the level of the swarm, even if the level in the plan is empty.
     """
     arguments: dict[str, Any] = {}
     if not boolean(template(variables.get("gpu_node_has_gpus", True)), strict=False):

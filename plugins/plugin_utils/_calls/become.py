@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# Messages of sudo, doas and su in the C locale, which Ansible sets, and of a shell that does not find them.
+# Messages of sudo, doas and su in the C locale, which Ansible sets. Also the messages of a shell that does not find these programs.
 CAUSES = (
     (
         r"\b(sudo|doas|su): (?:command )?not found|\b(sudo|doas|su): No such file",
@@ -43,6 +43,6 @@ def explain_become_failure(answer: dict[str, Any], host: str) -> dict[str, Any]:
         match = re.search(pattern, output)
         if match:
             program = next((group for group in match.groups() if group), "sudo")
-            other_fields = {key: value for key, value in answer.items() if key != "exception"}  # Ansible would show this, not msg
+            other_fields = {key: value for key, value in answer.items() if key != "exception"}  # Ansible would show the key exception instead of msg
             return {**other_fields, "msg": f"{host}: the task cannot become root: {text % program}"}
     return answer

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Calls a manager for many hosts. If the manager is unreachable, the task fails instead of being "unreachable".
+"""Calls a manager for many hosts. If the manager is unreachable, the task fails. The hosts do not become "unreachable".
 
-With run_once, Ansible drops every host of the play if the delegated host is unreachable, even with ignore_unreachable.
-A failure can be reported for each host, and another manager can be called.
+If a task with run_once is delegated to an unreachable host, Ansible drops every host of the play, even with ignore_unreachable. A failure can be
+reported for each host, and another manager can be called.
 Private to this collection; it may change without notice.
 """
 
@@ -51,7 +51,7 @@ def lost_connection(task: Any, failure: AnsibleConnectionFailure) -> dict[str, A
 
 
 class Call(NamedTuple):
-    """A call of a module. With ``checks`` the module runs in check mode, even if the task does not. The call may take ``limit_s`` seconds."""
+    """A call of a module. With ``checks``, the module runs in check mode even if the task does not. The call may take ``limit_s`` seconds."""
 
     module: str
     arguments: dict[str, Any]
@@ -72,7 +72,9 @@ def call_module(action: ActionBase, call: Call, task_vars: Any, who: str) -> dic
 
 
 def refuse_facts(task: Any, task_vars: Mapping[str, Any]) -> None:
-    """Fail if the host's own facts would change what this task does. A delegated task for all hosts is not checked, because it would fail for all."""
+    """Fail if the host's own facts would change what this task does. A delegated task for all hosts is not checked, because such a failure would
+    affect all hosts.
+    """
     error = None if task.delegate_to else problem(task_vars)
     if error:
         raise AnsibleActionFail(error)

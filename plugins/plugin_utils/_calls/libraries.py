@@ -67,12 +67,12 @@ class CarryingAction(ActionBase):
 
 
 def missing_libraries(task_vars: Mapping[str, Any]) -> list[str]:
-    """The libraries that the host lacks according to its assessment. Sending them at once avoids a failing first call."""
+    """Return the libraries that the host lacks according to its assessment. Sending them at once avoids a failing first call."""
     return [name for name in (task_vars.get(ASSESSED) or {}).get("missing") or () if name in LIBRARIES]
 
 
 def available_libraries(names: Iterable[str]) -> list[str]:
-    """The libraries among ``names`` that the controller has."""
+    """Return the libraries among ``names`` that the controller has."""
     available = []
     for name in names:
         with suppress(AnsibleActionFail):
@@ -84,8 +84,8 @@ def available_libraries(names: Iterable[str]) -> list[str]:
 def carry(run: Run, args: Mapping[str, Any], known: Iterable[str] = ()) -> dict[str, Any]:
     """Return the answer of ``run(args)``. While the call fails because of a missing library that can be sent, repeat the call with that library.
 
-    The libraries are part of the module's arguments, which costs no further round trip with pipelining. A module stops at the first missing library,
-    so a node can need a second round. The libraries in ``known`` are sent at once. Nothing is sent if the user set ``library_path``.
+    The libraries are part of the module's arguments. With pipelining, this costs no further round trip. A module stops at the first missing library,
+    so a node can need a second call. The libraries in ``known`` are sent with the first call. If the user set ``library_path``, no library is sent.
     """
     if args.get("library_path"):
         return run(args)
@@ -98,7 +98,7 @@ def carry(run: Run, args: Mapping[str, Any], known: Iterable[str] = ()) -> dict[
 
 
 def libraries_to_send(answer: Mapping[str, Any]) -> list[str]:
-    """The libraries to send according to the module's answer. A module that succeeded is never run twice."""
+    """Return the libraries to send according to the module's answer. A module that succeeded is never run twice."""
     return [name for name in answer.get("missing") or () if name in LIBRARIES] if answer.get("failed") else []
 
 
@@ -134,7 +134,7 @@ def _binding() -> dict[str, Path]:
 
 
 def _toml_parser() -> dict[str, Path]:
-    """The files of tomli, or of the standard library's copy under that name."""
+    """Return the files of tomli, or else the files of the standard library's copy under the name tomli."""
     spec = importlib.util.find_spec("tomli")
     home = Path(spec.origin).parent if spec and spec.origin else Path(sysconfig.get_path("stdlib"), "tomllib")
     sources = sorted(home.glob("*.py"))

@@ -4,7 +4,7 @@
 
 """Limits the time of a call to another machine, whose connection may hang.
 
-The ``timeout`` of a task cannot be used: it fails the task whatever failed_when says, and with run_once it fails every host.
+The ``timeout`` of a task cannot be used. It fails the task even if failed_when is false, and with run_once it fails every host.
 Private to this collection; it may change without notice.
 """
 
@@ -20,11 +20,13 @@ class NoAnswer(Exception):
 
 
 class _Late(BaseException):
-    """Not an Exception, because connection plugins catch those and try again."""
+    """Raised when the time is over. Not an Exception, because connection plugins catch every Exception and try again."""
 
 
 def within(limit_s: float, call: Callable[[], Any]) -> Any:
-    """Return the result of ``call()``. Raise NoAnswer if it takes longer than the limit. If the task has its own ``timeout``, only that applies."""
+    """Return the result of ``call()``. Raise NoAnswer if the call takes longer than the limit. If the task has its own ``timeout``, only this timeout
+    applies.
+    """
     if signal.getitimer(signal.ITIMER_REAL)[0]:
         return call()
 

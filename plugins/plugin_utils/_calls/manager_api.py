@@ -4,9 +4,9 @@
 
 """Finds the address of a manager's Docker API in the variables of its host (pure).
 
-A manager is called on its own inventory host. By default that is the manager itself, and the API is a socket. If the variable
-``swarm_manager_docker_host`` is set, the host is a machine that reaches the API over the network, often the controller. Such an external
-manager is used only through its API, and nothing is changed on its host.
+This collection calls a manager on the manager's inventory host. By default this host is the manager itself, and the API is a socket. If the variable
+``swarm_manager_docker_host`` is set, the host is a machine that reaches the API over the network, often the controller. Such an external manager is
+used only through its API, and nothing is changed on its host.
 Private to this collection; it may change without notice.
 """
 
@@ -29,7 +29,7 @@ Variables = Mapping[str, Mapping[str, Any]]
 
 
 def api(name: str, variables: Variables, socket: str | None = None) -> dict[str, Any]:
-    """The connection options for a module that calls the manager ``name``. ``socket`` is the path where its dockerd listens by default."""
+    """Return the connection options for a module that calls the manager ``name``. ``socket`` is the path where dockerd listens by default."""
     host = variables[name]
     where = host.get(DOCKER_HOST)
     if not where:
@@ -49,7 +49,7 @@ def _tls(name: str, options: Any) -> dict[str, Any]:
 
 
 def external(managers: Iterable[str], variables: Variables) -> list[str]:
-    """Return the external managers. Raise an error for settings that would fail later."""
+    """Return the external managers. Raise an error for settings that would cause a failure later."""
     names = [name for name in managers if name in variables and variables[name].get(DOCKER_HOST)]
     for name in names:
         api(name, variables)

@@ -29,7 +29,7 @@ NO_REASON = "no reason given"
 
 
 def as_manager_answer(module: str, result: Mapping[str, Any], manager: str, reasons: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the result of the module on one manager. It never counts as failed, so that the next manager can be called. ``msg`` has the error.
+    """Return the result of the module on one manager. The result is never a failure, so that the next manager can be called. ``msg`` has the error.
 
     ``reasons`` say why earlier managers did not answer. If this manager does not answer either, ``manager`` is empty, and ``msg`` has all reasons.
     """

@@ -4,8 +4,8 @@
 
 """Classes of nodes (pure): labels for properties that no other label shows.
 
-Constraints of swarm only compare labels for equality. So a pattern, a minimum version or the choice of an image becomes a label of its own.
-A label of the service defines the class. A run of provision reads from that label which nodes belong to the class. The class ends with its services.
+Constraints of swarm only compare labels for equality. So a pattern, a minimum version or the choice of an image needs a separate label. A label of
+the service defines the class. A run of provision reads from this label which nodes belong to the class. The class exists as long as its services.
 Private to this collection; it may change without notice.
 """
 
@@ -36,7 +36,7 @@ MAX_CLASSES = 2000
 
 
 def key_of(meaning: Meaning, name: str, prefix: str) -> str:
-    """The label key of a class. Equal definitions have equal keys. ``name`` makes the key readable, ``prefix`` is the prefix of GPU labels."""
+    """Return the label key of a class. Equal definitions have equal keys. ``name`` makes the key readable, ``prefix`` is the prefix of GPU labels."""
     digest = hashlib.sha256(_text(meaning).encode("utf-8")).hexdigest()[:8]
     readable = re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-.")[:48]
     return f"{prefix}{CLASS}{readable}-{digest}"
@@ -48,13 +48,13 @@ def class_of_requirement(wants: Requirement, prefix: str) -> tuple[str, Meaning]
 
 
 def class_of_image(wants: Requirement, matrix: Sequence[Mapping[str, Any]], place: int, prefix: str) -> tuple[str, Meaning]:
-    """The class of nodes for which one image is the best."""
+    """Return the class of the nodes on which this image is the best one."""
     meaning = {WANTS: requirement.canonical(wants), IMAGES: [images.criterion(entry) for entry in matrix], PLACE: place}
     return key_of(meaning, "image-" + slug(matrix[place]), prefix), meaning
 
 
 def slug(entry: Mapping[str, Any]) -> str:
-    """A short name for what an image requires."""
+    """Return a short name for the requirements of an image."""
     properties = images.criterion(entry)
     prefixes = {"cuda": "cuda", "compute_capability": "cc", "memory_min": "mem"}
     shown = ("cuda", "compute_capability", "cpu", "memory_min", "model")
@@ -74,8 +74,9 @@ def is_in(meaning: Meaning, node: Facts) -> bool:
 
 
 def labels(node_facts: Facts, classes: Mapping[str, Meaning | None], now: Mapping[str, str]) -> dict[str, str]:
-    """The class labels that a node must have. ``now`` are its current labels: classes that this version does not understand stay as they are. A class
-    keeps the key from its service, even if the prefix of the node's labels has changed."""
+    """Return the class labels that a node must have. ``now`` are the node's current labels. A class that this version does not understand keeps its
+    labels. A class keeps the key from its service, even if the prefix of the node's labels has changed.
+    """
     return {key: LABEL_VALUE for key, meaning in classes.items() if (key in now if meaning is None else is_in(meaning, node_facts))}
 
 
@@ -85,7 +86,7 @@ def is_key(key: str) -> bool:
 
 
 def class_prefix_of(key: str) -> str:
-    """The prefix of all class keys with the same GPU prefix as this key, or '' if it is not a class key."""
+    """Return the prefix of all class keys with the same GPU prefix as this key; '' if this key is not a class key."""
     match = _KEY.fullmatch(key)
     return match.group(1) if match else ""
 

@@ -37,7 +37,7 @@ class Node:
 
 
 class Constrained(NamedTuple):
-    """``classes`` are the classes in the constraints. ``nodes`` meet all requirements."""
+    """Constraints that choose nodes. ``classes`` are the classes in the constraints. ``nodes`` meet all requirements."""
 
     constraints: list[str]
     classes: dict[str, classes.Meaning]
@@ -56,7 +56,7 @@ def with_gpus(records: Sequence[Mapping[str, Any]], where: str) -> list[Node]:
 
 
 def class_prefix(nodes: Iterable[Node]) -> str:
-    """The label prefix that most nodes have."""
+    """Return the label prefix that most nodes have."""
     return min(Counter(node.prefix for node in nodes).items(), key=lambda pair: (-pair[1], pair[0]))[0]
 
 
@@ -71,7 +71,7 @@ def constraints_for(wants: Requirement, where: str, nodes: list[Node]) -> Constr
 
 
 def able_nodes(wants: Requirement, where: str, nodes: list[Node]) -> list[Node]:
-    """The nodes that meet all requirements. Raises an error if there are none."""
+    """Return the nodes that meet all requirements. Raise GpuSwarmError if no node meets them."""
     able = [node for node in nodes if not requirement.unmet(wants, node.facts)]
     if wants and not able:
         raise GpuSwarmError(_unmet_error(wants, where, nodes))
@@ -88,7 +88,7 @@ def missing_labels(needed: Mapping[str, classes.Meaning], nodes: Iterable[Node])
 
 
 def describe_labels(labels: Labels, nodes: Iterable[Node]) -> list[str]:
-    """A line for each label, with the nodes that get it."""
+    """Return a line for each label, with the names of the nodes that get the label."""
     listed = list(nodes)
     keys = sorted({key for labels_of_node in labels.values() for key in labels_of_node})
     return [f"label {key}={classes.LABEL_VALUE} is added to {names_of(node for node in listed if key in labels.get(node.id, {}))}" for key in keys]
@@ -118,7 +118,7 @@ def _threshold(prefix: str, value: str) -> tuple[str | None, str]:
     return (prefix + "_".join(map(str, limits[0].version)), classes.LABEL_VALUE) if single else (None, "")
 
 
-# For each field, the label without its prefix and the value of the label.
+# For each field, a function that returns the label without its prefix, and the value of the label.
 _LABELS: dict[str, Any] = {
     requirement.MEMORY: lambda value: (f"mem_ge_{-(-value // 1024)}", classes.LABEL_VALUE),
     requirement.CAPABILITY: lambda value: _threshold("cc_ge_", value),
@@ -128,7 +128,7 @@ _LABELS: dict[str, Any] = {
 
 
 def _no_labels_error(records: Iterable[Mapping[str, Any]], where: str) -> str:
-    """The error if no node has GPU labels: no node was provisioned, or labels are disabled."""
+    """Return the error for a swarm without GPU labels: no node was provisioned, or GPU labels are disabled."""
     unlabelled = [record for record in records if bound_to(record["labels"], PREFIX) and has_gpus(record)]
     if not unlabelled:
         return f"{where} chooses nodes by their GPU labels, but no node of the swarm has any. Run provision."
@@ -140,7 +140,7 @@ def _no_labels_error(records: Iterable[Mapping[str, Any]], where: str) -> str:
 
 
 def _unmet_error(wants: Requirement, where: str, nodes: list[Node]) -> str:
-    """The error if no node meets the requirements, with the existing values."""
+    """Return the error for requirements that no node meets. The error names the existing values."""
     for field, value in wants.items():
         if all(requirement.unmet({field: value}, node.facts) for node in nodes):
             return f"{where}.{field} is {value}, but no node has that. Nodes have {_existing(field, nodes)}. Write one of these values."

@@ -4,7 +4,7 @@
 
 """Checks with archspec which CPUs run software that was built for another CPU (pure).
 
-The names are those of https://archspec.readthedocs.io. Levels such as x86-64-v3 are from the psABI of x86-64.
+The names come from https://archspec.readthedocs.io. Levels such as x86-64-v3 come from the psABI of x86-64.
 Private to this collection; it may change without notice.
 """
 

@@ -22,7 +22,7 @@ from .versions import Version, shown
 FULLY, MINOR, FORWARD = range(3)
 # The first driver with minor-version compatibility for each CUDA major version. For other major versions the driver must fully support the CUDA.
 _MINOR_FROM: dict[int, Version] = {11: (450, 80, 2), 12: (525,), 13: (580,)}
-# Models with forward compatibility: data-centre GPUs. A few other models have it too, but their names do not show that.
+# Models with forward compatibility: data-centre GPUs. The names of a few other models do not show their forward compatibility.
 _DATA_CENTER = re.compile(
     r"(?i)Tesla-.*|(?:NVIDIA-)?(?:A(?:2|10|10G|10M|16|30|30X|40|100|100X|800)|B(?:100|200|300)|G(?:H|B)(?:200|300)|H(?:20|100|200|800)|L(?:2|4|20|40|40S|40G)"
     r"|P(?:4|6|40|100)|T(?:4|4G)|V100S?)(?:-.*)?"
@@ -66,7 +66,7 @@ def _why(cuda: Version, node: Facts, ptx: bool, forward: Sequence[int]) -> str:
 
 
 def branches(value: Any) -> list[int] | None:
-    """Parse driver branches. Return None if one is invalid."""
+    """Parse driver branches. Return None if a branch is invalid."""
     entries = value if isinstance(value, list) else [value]
     texts = ["" if isinstance(entry, bool) else str(entry) for entry in entries]
     valid = all(text.isascii() and text.isdecimal() and 300 <= int(text) < 10_000 for text in texts)

@@ -29,7 +29,7 @@ class Placed(NamedTuple):
 
 
 def parse_x_gpu(value: Any, name: str) -> Requirement:
-    """Check x-gpu. The result is empty if there is none."""
+    """Check x-gpu. Return {} if the job has no x-gpu."""
     where = f"The job {name}: x-gpu"
     if value in (None, ""):
         return {}

@@ -4,9 +4,9 @@
 
 """Chooses the best image of a list for a node (pure).
 
-Images that the driver fully supports come first, then images that need minor-version compatibility, then forward compatibility. Among equal images,
-the one that requires most wins: newer CUDA, higher compute capability, newer CPU, more memory, a model. If one image requires more in one property
-and less in another, neither is better, and the choice is ambiguous.
+Images that the driver fully supports are first, then images that need minor-version compatibility, then images that need forward compatibility. Among
+equal images, the image that requires most wins: a newer CUDA, a higher compute capability, a newer CPU, more memory, or a model. If one image
+requires more in one property and less in another, neither is better, and the choice is ambiguous.
 Private to this collection; it may change without notice.
 """
 
@@ -76,7 +76,7 @@ def _entry(value: Any, where: str) -> dict[str, Any]:
 
 
 def _cuda(value: Any, where: str) -> str:
-    """Return major and minor version. Drivers ignore the rest."""
+    """Return the major and minor version. Drivers ignore the other parts."""
     parsed = version(str(value))
     if parsed is None:
         raise GpuSwarmError(f"{where} is {str(value)[:40]!r}. Write the CUDA version that the image was built with, such as '12.4'.")
@@ -84,7 +84,7 @@ def _cuda(value: Any, where: str) -> str:
 
 
 def criterion(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The properties that decide where an image runs. The name and tag of the image do not matter."""
+    """Return the properties that decide where an image runs. The name and tag of the image do not matter."""
     return requirement.canonical({key: value for key, value in sorted(entry.items()) if key not in (IMAGE, NAME)})
 
 
@@ -125,7 +125,7 @@ def _capability(left: Mapping[str, Any], right: Mapping[str, Any]) -> int:
 
 
 def _cpu(left: Mapping[str, Any], right: Mapping[str, Any]) -> int:
-    """Compare CPUs. The result is also -1 if neither runs software for the other."""
+    """Compare CPUs. The result is also -1 if neither CPU runs software for the other."""
     left_cpu, right_cpu = left.get(CPU), right.get(CPU)
     return 0 if left_cpu == right_cpu else 1 if right_cpu is None or (left_cpu and cpus.runs(left_cpu, right_cpu)) else -1
 

@@ -39,7 +39,7 @@ class Facts(NamedTuple):
 
 
 def facts(labels: Mapping[str, str], keys: Collection[str] | None = None) -> Facts:
-    """Read the properties from labels. ``keys`` are the labels of this collection, by default those that it has recorded."""
+    """Read the properties from labels. ``keys`` are the labels of this collection, by default the labels in its record on the node."""
     gpu_labels, cpu = about_gpus(labels, keys), about_cpu(labels, keys)
     model = gpu_labels.get("model")
     level = {"v1": LEVELS[0]}.get(cpu.get("x86_64_level", ""), f"{LEVELS[0]}_{cpu.get('x86_64_level', '')}")

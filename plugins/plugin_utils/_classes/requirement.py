@@ -79,12 +79,12 @@ def _shown(value: Any) -> str:
 
 
 def canonical(requirement: Mapping[str, Any]) -> Requirement:
-    """The form for comparisons and names, with the model in lower case. Messages show a model as the user wrote it."""
+    """Return the requirements in the form for comparisons and names, with the model in lower case. Messages show a model as the user wrote it."""
     return {field: value.lower() if field == MODEL else value for field, value in requirement.items()}
 
 
 def unmet(requirement: Requirement, node: Facts) -> list[str]:
-    """Describe the requirements that a node does not meet. [] if it meets all."""
+    """Describe the requirements that a node does not meet; [] if the node meets all requirements."""
     return [reason for field in FIELDS if field in requirement and (reason := _MISSES[field](requirement[field], node))]
 
 

@@ -48,12 +48,12 @@ def meets(wanted: str, version_found: Version) -> bool:
 
 
 def lower_limit(wanted: str) -> Version:
-    """The lower limit of the bounds, or (0, 0)."""
+    """Return the lower limit of the bounds; (0, 0) if they have no lower limit."""
     return max([bound.version for bound in bounds(wanted) or [] if bound.sign in (">=", ">", "==")], default=(0, 0))
 
 
 def has_only_lower_limits(wanted: str) -> bool:
-    """Return whether the bounds only set a lower limit. Then a node whose real version is higher than the known one also meets the bounds."""
+    """Return whether the bounds only set a lower limit. If so, a node whose real version is higher than the known version also meets the bounds."""
     return all(bound.sign in (">=", ">") for bound in bounds(wanted) or [])
 
 

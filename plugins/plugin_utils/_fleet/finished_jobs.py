@@ -18,7 +18,9 @@ from ...module_utils._policy import generic_resources
 
 
 def jobs_that_run_again(ledger: Any, node_id: str | None, advertised: list[str] | None) -> list[str]:
-    """The jobs whose ended tasks on this node would be rejected once it advertises ``advertised``. With None, the resources stay the same."""
+    """Return the jobs whose ended tasks on this node would be rejected if the node advertises ``advertised``. None means that the resources do not
+    change.
+    """
     after = None if advertised is None else generic_resources.parse(advertised)
     jobs = [job for job in (ledger or {}).get("finished_jobs") or [] if job["node"] == node_id]
     return list(dict.fromkeys(job["service"] for job in jobs if job["clash"] or (after is not None and _is_gone(job, after))))

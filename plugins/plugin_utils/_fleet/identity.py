@@ -4,8 +4,8 @@
 
 """Checks which node of the swarm a host of the inventory is (pure).
 
-A host reports its own node id, and whoever controls the host can report any id. So the first run that labels a node binds it to the host by a node
-label, which only managers can change. From then on no other host can pass for that node.
+A host reports its own node id. An attacker who controls the host can report any id. So the first run that labels a node binds the node to the host by
+a node label, which only managers can change. After that, no other host can pretend to be this node.
 Private to this collection; it may change without notice.
 """
 
@@ -25,7 +25,7 @@ Nodes = Mapping[str, Mapping[str, Any]]
 
 
 def identity_errors(shown: Mapping[str, str | None], nodes: Nodes) -> dict[str, str]:
-    """The reasons why node ids cannot be right, by host. ``shown`` are the ids that the hosts report, by name."""
+    """Return by host why its node id cannot be right. ``shown`` are the ids that the hosts report, by name."""
     hosts = defaultdict(list)
     for name, node_id in shown.items():
         if node_id:

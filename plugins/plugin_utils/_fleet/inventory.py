@@ -31,10 +31,10 @@ SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, REACT, REA
 def hosts_of(
     task_vars: Mapping[str, Any], names: list[str], results: tuple[str, ...], template: Callable[[Any], Any] = lambda value: value
 ) -> list[Host]:
-    """The hosts in ``names``. The assessment of a host is the latest of its registered ``results``.
+    """Return the hosts in ``names``. The assessment of a host is the latest of its registered ``results``.
 
-    A failed result is used only if there is no other result, because it says nothing about the node. ``template(value)`` templates variables of the
-    play.
+    A failed result is used only if there is no other result, because a failed result says nothing about the node. ``template(value)`` templates
+    variables of the play.
     """
     settings = values(task_vars, names, SETTINGS, template)
     watched = _is_watched(task_vars, template)
@@ -42,20 +42,22 @@ def hosts_of(
 
 
 def _is_watched(task_vars: Mapping[str, Any], template: Callable[[Any], Any]) -> bool | None:
-    """Return whether any GPU node of the inventory has a watcher, in this run or not. Without a watcher, managers have nothing to react to. None if
-    the inventory has no GPU node."""
+    """Return whether any GPU node of the inventory has a watcher, in this run or not. Managers need a watcher's reports to pause a node. None if the
+    inventory has no GPU node.
+    """
     nodes = [name for name in task_vars["groups"].get(GPU_NODES, []) if name in task_vars["hostvars"]]
     return any(settings[HEALTH] for settings in values(task_vars, nodes, (HEALTH,), template).values()) if nodes else None
 
 
 def current_answer(answer: dict[str, Any] | None, alive: bool) -> dict[str, Any] | None:
-    """Return the answer of a host. If the host is not ``alive``, because an earlier task of this run failed on it, return that failure instead. The
-    answer may be from another playbook of this run."""
+    """Return the answer of a host. The answer may be from another playbook of this run. If the host is not ``alive``, an earlier task of this run
+    failed on the host. Return that failure instead.
+    """
     return answer if alive or not answer or _failed(answer) else {"failed": True, "msg": FAILED_BEFORE}
 
 
 def with_current_answers(hosts: list[Host], alive: Iterable[str]) -> list[Host]:
-    """The hosts with their current answers. ``alive`` are the hosts on which no task of this run has failed."""
+    """Return the hosts with their current answers. ``alive`` are the hosts on which no task of this run has failed."""
     alive_names = set(alive)
     return [replace(host, assessed=current_answer(host.assessed, host.name in alive_names)) for host in hosts]
 

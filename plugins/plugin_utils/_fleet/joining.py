@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The steps of the role swarm_member (pure): which hosts run the swarm, which steps make a host a member, and whether it may take them.
+"""The steps of the role swarm_member (pure): which hosts run the swarm, which steps make a host a member, and whether the host may take these steps.
 
 Each step returns a record for the role's tasks. If a step is impossible, the record has an ``error``. membership.py decides about a single host.
 Private to this collection; it may change without notice.
@@ -46,7 +46,7 @@ class Survey:
 
 @dataclass(frozen=True)
 class Known:
-    """The data about a host from which its step is decided."""
+    """The data that decides the step of a host."""
 
     host: str  # its name in the inventory
     answer: Answer  # its own answer
@@ -91,7 +91,8 @@ class Leave:
 
 
 def answers_of(variables: Variables, names: Iterable[str], queried: Iterable[Mapping[str, Any]]) -> dict[str, Answer]:
-    """The answers of hosts, by name. ``queried`` are the results of a loop over managers. A host's own answer takes precedence."""
+    """Return the answers of hosts, by name. ``queried`` are the results of a loop over managers. If a host has its own answer, this answer is used.
+    """
     answers: dict[str, Answer] = {result["item"]: result for result in queried}
     for name in dict.fromkeys(names):
         if name in variables:  # hostvars returns an undefined value for a name that is not in the inventory
@@ -143,7 +144,7 @@ CHANGE_TEXTS = {
 
 
 def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Decision:
-    """Decide how a host becomes a member in ``role``. ``move``: whether the host may leave another swarm first."""
+    """Decide how a host becomes a member in ``role``. ``move`` says whether the host may leave another swarm first."""
     new_managers = [{"swarm": swarm} for swarm in known.survey.new_managers]
     plan = membership(Candidate(known.answer, role, known.host, move, advertise_addr), known.nodes, new_managers=new_managers)
     action, initialises = plan["action"], known.survey.init_on == known.host
@@ -193,7 +194,7 @@ def _unlisted_error(known: Known) -> str | None:
 
 
 def promotion_error(host: str, manager: str, variables: Variables, names: Iterable[str]) -> str | None:
-    """Return why ``host`` may not become a manager now, or None: the swarm may count another new manager that does not work yet."""
+    """Return why ``host`` may not become a manager now, or None. The swarm may already count another new manager that does not work yet."""
     unsettled = [name for name in names if name != host and not variables[name].get(SETTLED, True)]
     if not unsettled:
         return None
@@ -205,7 +206,7 @@ def promotion_error(host: str, manager: str, variables: Variables, names: Iterab
 
 
 def demotion_error(known: Known, variables: Variables, names: Iterable[str]) -> str | None:
-    """Return why a host may not become a worker now, or None. Demotions of earlier hosts in ``names`` count as done."""
+    """Return why a host may not become a worker now, or None. Assume that the demotions of earlier hosts in ``names`` have succeeded."""
     decisions = [variables[name].get(DECISION) or {} for name in names]
     leaving = [decision["node_id"] for decision in decisions if decision.get("action") == "demote"]
     return _unlisted_error(known) or membership(Candidate(known.answer, "worker", known.host), known.nodes, leaving)["error"]
@@ -215,7 +216,7 @@ def demotion_error(known: Known, variables: Variables, names: Iterable[str]) -> 
 
 
 def leave(known: Known, dissolve: bool, entry: str) -> Leave:
-    """Decide how a host leaves its swarm and is removed from the manager's list. ``entry`` is an entry there from an earlier membership."""
+    """Decide how a host leaves its swarm and is removed from the manager's list. ``entry`` is the entry of an earlier membership in this list."""
     swarm = swarm_of(known.answer) or {}
     others = [name for name in known.survey.live if name != known.host]
     manager = others[0] if others else ""

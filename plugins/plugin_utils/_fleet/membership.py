@@ -30,10 +30,10 @@ UNKNOWN = "unknown"
 
 
 def swarm_of(answer: Any) -> dict[str, Any] | None:
-    """The part of a host's answer about its membership, or None.
+    """Return the part of a host's answer about its membership, or None.
 
-    An assessment that failed for another reason, such as NVML, still has this part. If dockerd is stopped, the result is None: the node may be a
-    member.
+    If an assessment failed for another reason, such as NVML, the answer still has this part. If dockerd is stopped, the result is None, because the
+    node may be a member.
     """
     if not isinstance(answer, Mapping) or answer.get("unreachable"):
         return None
@@ -58,13 +58,14 @@ def _silence_reason(host: str, answer: Any) -> str:
 
 
 def find_swarm(answers: Mapping[str, Any], managers: Iterable[str], in_play: Iterable[str]) -> dict[str, Any]:
-    """The hosts that run the swarm (``live``). If no host does: where it may be initialised (``init_on``), or why not (``error``).
+    """Return the hosts that run the swarm (``live``). If no host runs it, return where it may be initialised (``init_on``), or why not (``error``).
 
-    Anyone with root on a worker can claim that it runs a swarm. So this function believes only hosts of ``managers``, and hosts that one of these
-    managers confirms. No host is confirmed while one of ``managers`` is locked or does not answer. ``claims`` has the unconfirmed hosts if no manager
-    runs a swarm.
-    A swarm is initialised only if every manager of the inventory answered and none of them is in a swarm: a manager that was only down must not come
-    back to a second swarm. If the managers run different swarms, no swarm is chosen.
+    Anyone with root on a worker can claim that the worker runs a swarm. So this function believes only hosts of ``managers``, and hosts that one of
+    these managers confirms. No host is confirmed while one of ``managers`` is locked or does not answer. If no manager runs a swarm, ``claims`` has
+    the unconfirmed hosts.
+
+    A swarm is initialised only if every manager of the inventory answered and none of them is in a swarm. Otherwise a manager that was only down
+    would return to a second swarm. If the managers run different swarms, no swarm is chosen.
     """
     managers, play_hosts = list(managers), set(in_play)
     swarms = {host: swarm for host, answer in answers.items() if (swarm := swarm_of(answer)) is not None}
@@ -93,12 +94,14 @@ def _runs_a_swarm(swarm: Mapping[str, Any] | None) -> bool:
 
 
 def _hides_its_id(swarm: Mapping[str, Any] | None) -> bool:
-    """Return whether a manager does not show its node id, because it is locked or does not answer. Other hosts could claim that id."""
+    """Return whether a manager does not show its node id, because it is locked or does not answer. In this case another host could claim the id."""
     return swarm is None or not (swarm.get("node_id") or swarm["state"] == "inactive" or swarm.get("half_joined"))
 
 
 def _confirmed(claimants: list[str], running: list[str], swarms: Mapping[str, dict[str, Any]]) -> list[str]:
-    """The ``claimants`` that a host of ``running`` lists as managers of its own swarm. If two hosts show the same node id, neither is confirmed."""
+    """Return the ``claimants`` that a host of ``running`` lists as managers of its own swarm. If two hosts show the same node id, neither of them is
+    confirmed.
+    """
     ids_shown = [swarm.get("node_id") for swarm in swarms.values()]
     confirmed = {(swarms[host].get("id"), node_id) for host in running for node_id in swarms[host].get("manager_ids") or ()}
     return [
@@ -108,8 +111,9 @@ def _confirmed(claimants: list[str], running: list[str], swarms: Mapping[str, di
 
 
 def _several_swarms_error(managers: list[str], swarms: Mapping[str, dict[str, Any]]) -> str | None:
-    """The error if the managers run several swarms, or None. Otherwise hosts of the other swarms would join the first one, and with consent leave
-    theirs."""
+    """Return the error if the managers run several swarms, or None. Without this error, hosts of the other swarms would join the first swarm. With
+    consent, they would leave their own swarm first.
+    """
     ids = {host: printable(str(swarms[host]["id"])) for host in managers if swarms[host].get("id")}
     if len(set(ids.values())) < 2:
         return None
@@ -157,7 +161,9 @@ def _complaint(swarm: Mapping[str, Any]) -> str:
 
 
 def listening_at(managers: Iterable[Any]) -> list[str]:
-    """The addresses of managers in Docker's form. ``managers`` are nodes of its API, and addresses of a user. Unreachable nodes are skipped."""
+    """Return the addresses of managers in Docker's form. ``managers`` are nodes of Docker's API, and addresses that a user wrote. Skip unreachable
+    nodes.
+    """
     managers = list(managers)
     user_addresses = [_with_port(manager) for manager in managers if isinstance(manager, str)]
     return user_addresses + [address for manager in managers if not isinstance(manager, str) for address in _address_of(manager)]
@@ -176,7 +182,7 @@ def _address_of(node: Node) -> list[str]:
 
 
 def _with_port(address: str, port: int = 2377) -> str:
-    """An address with a port, from a user's ``10.0.0.1``, ``name:2377`` or ``[fd00::1]:2377``."""
+    """Return an address with a port. ``address`` has the form of a user, such as ``10.0.0.1``, ``name:2377`` or ``[fd00::1]:2377``."""
     address = address.strip()
     host, colon, last = address.rpartition(":")
     if colon and last.isdigit() and (":" not in host or host.endswith("]")):
@@ -199,11 +205,11 @@ class Candidate:
 def membership(
     candidate: Candidate, nodes: Iterable[Node] | None, leaving: Iterable[str] = (), new_managers: Iterable[Any] = ()
 ) -> dict[str, Any]:
-    """Decide how a host becomes a member of the swarm in its role.
+    """Decide how a host becomes a member of the swarm in its role. Return ``{action, error, node_id}``.
 
-    ``nodes`` is the manager's list. It is None if no swarm exists yet, or if the list cannot be read before something is installed. ``leaving`` are
-    the ids of nodes that will be demoted, in order. Earlier demotions count as done. ``new_managers`` are the answers of hosts that become managers
-    before the demotions. Returns ``{action, error, node_id}``; the action is one of none, join, recover, move, promote, demote, unknown.
+    The action is one of none, join, recover, move, promote, demote, unknown. ``nodes`` is the manager's list. It is None if no swarm exists yet, or
+    if the list cannot be read before Docker is installed. ``leaving`` are the ids of nodes that will be demoted, in order. Assume that earlier
+    demotions have succeeded. ``new_managers`` are the answers of hosts that become managers before the demotions.
     """
     swarm = swarm_of(candidate.answer)
     if swarm is None or _has_no_engine(candidate.answer):
@@ -229,7 +235,7 @@ def membership(
 
 
 def _member_change(node: Node, role: str, host: str | None) -> dict[str, Any]:
-    """Decide the change of a member's role. Whether it may be demoted depends on the other managers, see demotion_error()."""
+    """Decide the change of a member's role. See demotion_error() for whether the other managers allow a demotion."""
     node_id, spec = node["ID"], node.get("Spec") or {}
     id_error = identity_error(host, node_id, spec.get("Labels") or {}) if host else None
     if id_error:
@@ -277,7 +283,7 @@ def _non_member_change(swarm: Mapping[str, Any], move: bool) -> dict[str, Any]:
 
 
 def demotion_error(nodes: Iterable[Node], node_id: str, leaving: Iterable[str] = (), new_managers: Iterable[Mapping[str, Any]] = ()) -> str | None:
-    """Return why this manager may not be demoted, or None: it is the last one, or the others would have no quorum."""
+    """Return why this manager may not be demoted, or None. It may be the last manager, or the other managers would have no quorum."""
     reachable = {
         node["ID"]: (node.get("ManagerStatus") or {}).get("Reachability") == "reachable"
         for node in nodes

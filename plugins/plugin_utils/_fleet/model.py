@@ -22,17 +22,17 @@ from . import unreachable
 from .workload import NOTHING
 
 # The groups of hosts that the plays of a run are for. A play over an empty group costs nothing.
-FETCH = "gpu_swarm_fetch"  # the hosts only download packages, so it does not matter what runs there
+FETCH = "gpu_swarm_fetch"  # the hosts only download packages, so the work on these hosts does not matter
 PREPARE = "gpu_swarm_prepare"  # hosts that are in no swarm yet, or whose change stops nothing
 # Members of the swarm are paused, changed, and returned to service.
 IDLE = "gpu_swarm_idle"  # nothing runs there
-WINDOW = "gpu_swarm_window"  # work runs there; they are changed in batches, together with the idle hosts and before the managers
+WINDOW = "gpu_swarm_window"  # work runs on these hosts; they change in batches, together with the idle hosts and before the managers
 WINDOW_MANAGERS = "gpu_swarm_window_managers"  # each manager is its own batch
 WINDOWS = frozenset((IDLE, WINDOW, WINDOW_MANAGERS))
 JOIN = "gpu_swarm_join"
 LABEL = "gpu_swarm_label"
 MARKED = "gpu_swarm_marked"  # hosts that return to service: paused in this run, or in an earlier run and without a problem now
-END = "gpu_swarm_end"  # hosts of the groups above, hosts that wait, and hosts that cannot go on
+END = "gpu_swarm_end"  # hosts of the groups above, hosts that wait, and hosts that this run cannot change
 
 # The needs that allow no running work on the host.
 DISRUPTIVE = frozenset(("toolkit", "restart", "maintain"))
@@ -42,8 +42,9 @@ DISRUPTIVE = frozenset(("toolkit", "restart", "maintain"))
 class Host:
     """A host, as the inventory and its assessment describe it.
 
-    ``toolkit`` is the wanted version, None for any. ``hold`` says whether the package manager holds that version; None leaves the hold as it is.
-    ``disrupt`` says which work may be stopped there. ``leave`` and ``packages`` say what deprovision removes. ``kept``: /var/lib/gpu-swarm exists.
+    ``toolkit`` is the wanted version, None for any version. ``hold`` says whether the package manager holds this version. With None, the hold does
+    not change. ``disrupt`` says which work on the host may be stopped. ``leave`` and ``packages`` say what deprovision removes. ``kept`` says whether
+    /var/lib/gpu-swarm exists.
     """
 
     name: str  # in the inventory
@@ -52,36 +53,38 @@ class Host:
     assessed: dict[str, Any] | None  # what gpu_node answered in check mode, or how it failed; None if it was not called
     toolkit: str | None = None
     disrupt: str = default_of("provision_disrupt")
-    move: bool = False  # whether it may leave another swarm for this one
+    move: bool = False  # whether the host may leave another swarm for this swarm
     leave: bool = default_of("deprovision_leave")
     packages: bool = default_of("deprovision_packages")
     kept: bool = False
     hold: bool | None = None
     identity_error: str | None = None  # why the node id that it shows cannot be right
     advertise_addr: str = ""  # the address that it advertises to others
-    report: str | None = None  # what the watcher of its GPUs should report while tasks run there
+    report: str | None = None  # what the watcher of its GPUs should report while tasks run on the node
     isolation: str = ""  # the wanted level
     settings: dict[str, Any] = field(default_factory=dict)  # the settings that tasks read, by name
     reacts: int | None = None  # the service on this manager pauses at most this percentage of the GPU nodes; None if the manager has no such service
     keeps_reacting: bool = False  # a manager keeps this service, because nodes report although the inventory has no GPU node
     fault_limit: int = 20  # a run pauses at most this percentage of the GPU nodes for a fault
-    metrics: str = ""  # the directory to which that service writes metrics
+    metrics: str = ""  # the directory to which this service writes metrics
 
     @property
     def models(self) -> list[str]:
-        """The model of each GPU, spelled as in the label gpu.model. For a silent card, the node has a record of its model."""
+        """Return the model of each GPU, with the same spelling as in the label gpu.model. If a card does not answer, use the node's record of its
+        model.
+        """
         assessed = self.assessed or {}
         last_known = {card["index"]: model_of(card) for card in assessed.get("left_out") or [] if card.get("last_known")}
         return [gpu["model"] or last_known.get(gpu["index"]) or "?" for gpu in assessed.get("gpus") or []]
 
     @property
     def failed(self) -> bool:
-        """Whether Ansible has removed this host from the run."""
+        """Return whether Ansible has removed this host from the run."""
         return not self.assessed or bool(self.assessed.get("unreachable") or self.assessed.get("failed"))
 
     @property
     def unfit(self) -> str | None:
-        """Why this run can do nothing with this host, with or without Docker."""
+        """Return why this run can do nothing with this host, whether the host has Docker or not."""
         if not self.assessed:
             return "not assessed"
         if self.assessed.get("unreachable"):
@@ -96,7 +99,7 @@ class Host:
 
     @property
     def error(self) -> str | None:
-        """Why this host cannot be changed in this run."""
+        """Return why this host cannot be changed in this run."""
         return self.unfit or (None if self.has_engine else "Docker Engine is not installed. Install it on this host and run this again.")
 
     @property
@@ -105,7 +108,7 @@ class Host:
 
     @property
     def shown_id(self) -> str | None:
-        """The node id in the host's own answer."""
+        """Return the node id in the host's own answer."""
         return ((self.assessed or {}).get("swarm") or {}).get("node_id")
 
 
@@ -130,7 +133,7 @@ class Swarm:
 
     @property
     def error(self) -> str | None:
-        """Why no host's membership is known, or None."""
+        """Return why no host's membership is known, or None."""
         if self.location.get("error"):
             return str(self.location["error"])
         if self.location.get("live") and not self.nodes:
@@ -143,10 +146,10 @@ class Swarm:
 class PlannedWork:
     """The work on a host, and what the change of the host does to it."""
 
-    disrupt: str = default_of("provision_disrupt")  # which work may be stopped there
+    disrupt: str = default_of("provision_disrupt")  # which work on the host may be stopped
     stops: str = NOTHING  # which work the change would stop
-    waits_for: list[str] = field(default_factory=list)  # descriptions of the work that must end there first
-    left_alone: bool = False  # the host is not changed before that work has ended
+    waits_for: list[str] = field(default_factory=list)  # descriptions of the work on the host that must end first
+    left_alone: bool = False  # whether the host stays unchanged until this work has ended
     long_running: list[str] = field(default_factory=list)  # the tasks that are moved after a long time, with their age
     jobs: list[str] = field(default_factory=list)  # finished jobs that are removed first, because the change would run them again
     remove_jobs: bool | None = None  # whether finished jobs may be removed; None if jobs are not checked
@@ -159,7 +162,7 @@ class PlannedFault:
 
     text: str = ""  # the fault that keeps it out of service, as its watcher reports it
     pauses: bool = False  # whether this run pauses it for that
-    left_in_service: bool = False  # whether it stays in service with that fault: somebody returned it, or the limit of paused nodes is reached
+    left_in_service: bool = False  # whether it stays in service with this fault, because somebody decided so, or because of the limit
     too_many: bool = False  # whether it is not paused because the limit of paused nodes is reached
     cleared: bool = False  # it is in service and still reports a fault that this run does not find
     paused_for: str = ""  # the fault for which it is already paused
@@ -172,7 +175,7 @@ class PlannedMembership:
     node_id: str | None = None
     leader: bool = False  # whether it leads the swarm's managers
     left_paused: bool = False  # an earlier run left it paused
-    by_hand: bool = False  # somebody returned it to service, but the notes of that run are still there
+    by_hand: bool = False  # somebody returned the node to service, but the node still has the notes of that run
 
 
 @dataclass
@@ -180,7 +183,7 @@ class Target:
     """The wanted state of a host after its change."""
 
     toolkit: str | None = None  # the version that is installed
-    report: str | None = None  # what the watcher of its GPUs reports while tasks run there
+    report: str | None = None  # what the watcher of its GPUs reports while tasks run on the node
     report_now: bool = False  # whether a repair may be reported now: the update of the node harms no task
     isolation: str = ""  # the level
     reacts: bool = False  # whether it has the service that pauses nodes with faults
@@ -210,8 +213,8 @@ class Step:
     groups: list[str] = field(default_factory=list)  # the groups above whose plays run on this host
     impact: list[str] = field(default_factory=list)  # descriptions of the impact on users
     error: str | None = None  # why the host is not changed, or not completely
-    playbook: str = ""  # the playbook's description; a node that the run pauses has it as a note
-    maintained: str = ""  # the maintenance that an earlier run finished there
+    playbook: str = ""  # the playbook's description, which is also the note on nodes that the run pauses
+    maintained: str = ""  # the maintenance that an earlier run finished on the host
     settings: dict[str, Any] = field(default_factory=dict)  # the host's settings that tasks read, by name
     work: PlannedWork = field(default_factory=PlannedWork)
     fault: PlannedFault = field(default_factory=PlannedFault)
@@ -226,15 +229,15 @@ class Step:
 
     @property
     def remains(self) -> str | None:
-        """Why the host remains a member although it should leave, or None."""
+        """Return why the host remains a member although it should leave, or None."""
         return self.removal.remains if self.removal else None
 
     @property
     def problem(self) -> str | None:
-        """The reason why the run ends with an error, whatever else it does on the host. None if there is none."""
+        """Return the reason why the run ends with an error, whatever else the run does on the host. None without an error."""
         return self.error or self.remains or (f"unfit for work: {describe_fault(self.fault.text)}" if self.fault.text else None)
 
 
 def describe_fault(fault: str) -> str:
-    """Describe a fault that is written as its node reports it."""
+    """Describe a fault. ``fault`` has the format in which the node reports the fault."""
     return label.describe_label(label.parse_label(fault))

@@ -41,8 +41,8 @@ class State(Enum):
 
     # The outcomes: why the change of a host was not finished.
     FAILED = ("failed", "failed: {}")  # it is as it was before
-    WAITING = ("waiting", "waiting for {}", Verdict.WAITING)  # paused until the work there has ended
-    LOST = ("lost", "lost: {}")  # it does not answer any more: its state is unknown
+    WAITING = ("waiting", "waiting for {}", Verdict.WAITING)  # paused until the work on the host has ended
+    LOST = ("lost", "lost: {}")  # the host does not answer any more, so its state is unknown
     OUT = ("out", "out: {}")  # its maintenance was not finished, or its change could not be undone: it is not as it was before
     UNTOUCHED = ("untouched", "untouched: {}", Verdict.UNTOUCHED)  # the run ended before its turn
 
@@ -53,7 +53,7 @@ class State(Enum):
     NOT_A_MEMBER = ("not_a_member", "not in the swarm")
     NOT_READY = ("not_ready", "{} according to the manager")  # listed by the manager, in a state in which it takes no tasks
     BY_HAND = ("by_hand", "{}", Verdict.DONE)  # somebody paused or drained it, and decides when it returns
-    UNFIT = ("unfit", "paused for a fault: {}")  # it takes no new tasks until that is fixed
+    UNFIT = ("unfit", "paused for a fault: {}")  # it takes no new tasks until its fault is fixed
     # Still paused or drained by a run.
     NOT_RETURNED = ("not_returned", "still on {}: its former availability, {}, could not be restored. Run this again")
     NOT_CONVERGED = ("not_converged",)  # the manager shows other resources than were decided; the text says which
@@ -62,7 +62,7 @@ class State(Enum):
     STILL_LABELLED = ("still_labelled", "the manager still shows labels of this collection. Run this again")
 
     def of(self, *details: str, more: str = "") -> HostState:
-        """This state with its text; ``more`` follows it."""
+        """Return this state with its text. ``more`` is added to the text."""
         return HostState(self, (self.text.format(*details) + more).replace("\n", " "))
 
 
@@ -102,7 +102,8 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(variables: Mapping[str, Any]) -> Outcome | None:
-    """The outcome in a host's facts. None if there was no problem so far. If the task that determines it failed, the host is lost."""
+    """Return the outcome in a host's facts; None if the host had no problem so far. If the task that determines the outcome failed, the host is lost.
+    """
     stored = variables.get(FACT)
     if not stored:
         return None

@@ -4,8 +4,8 @@
 
 """Reads variables of hosts that set_fact and register have set (pure). These variables contain no templates.
 
-Ansible's hostvars[name] still templates each variable that is read, with everything in it, and repeats that for each host. Every host has the plan,
-and the plan has every host, so that cost would grow with the square of the fleet. So the variables are read without templating.
+Ansible's hostvars[name] still templates the whole content of each variable that is read, again for each host. Every host has the plan, and the plan
+has every host. So the cost would grow with the square of the number of hosts. This code reads the variables without templating.
 Private to this collection; it may change without notice.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 
 class RawVariables(Mapping[str, Mapping[str, Any]]):
-    """The variables of each host, without templating. Do not use it for variables of an inventory. Each access reads the variables again."""
+    """The variables of each host, without templating. Do not use this class for variables of an inventory. Each access reads the variables again."""
 
     def __init__(self, hostvars: Any) -> None:
         self._hostvars = hostvars

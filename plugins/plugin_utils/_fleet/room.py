@@ -18,8 +18,9 @@ Room = Mapping[str, int]
 
 
 def rooms(ledger: Any) -> dict[str, Room]:
-    """The numbers of tasks that have room and that wait for room, by service. Only tasks that swarm starts again are counted, because other tasks
-    need no room once they have ended."""
+    """Return by service how many tasks have room, and how many wait for room. Count only tasks that swarm starts again. Other tasks need no room
+    after they have ended.
+    """
     running = Counter(task["service"] for node in (ledger or {}).get("nodes") or [] for task in node["tasks"] if task["movable"])
     waiting = pending(ledger)
     return {service: {"running": running[service], "pending": waiting.get(service, 0)} for service in {**running, **waiting}}
@@ -34,9 +35,9 @@ def pending(ledger: Any) -> dict[str, int]:
 
 
 def newly_pending(ledger: Any, before: Mapping[str, Room] | None) -> list[str]:
-    """The services that have lost room since the run began, with the number of their tasks. Empty if ``before`` is None.
+    """Return the services that have lost room since the run began, with the number of their tasks. The result is empty if ``before`` is None.
 
-    New services and added replicas do not count: they never had room.
+    Ignore new services and added replicas, because they never had room.
     """
     lost = {}
     for service, now in rooms(ledger).items():
@@ -47,5 +48,5 @@ def newly_pending(ledger: Any, before: Mapping[str, Room] | None) -> list[str]:
 
 
 def without_room(ledger: Any) -> list[str]:
-    """Descriptions of all services with pending tasks."""
+    """Return descriptions of all services with pending tasks."""
     return [f"service {service} ({count} {'task' if count == 1 else 'tasks'})" for service, count in pending(ledger).items()]

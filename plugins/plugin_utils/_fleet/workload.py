@@ -4,8 +4,8 @@
 
 """Lists the work on a node, and decides what may be stopped (pure).
 
-The work comes from two sources. The node's daemon knows every container. The swarm's manager knows every task, also tasks without a container, for
-example while their image is pulled.
+There are two sources. The node's daemon knows every container. The swarm's manager knows every task, also tasks without a container, for example
+while their image is pulled.
 Private to this collection; it may change without notice.
 """
 
@@ -30,7 +30,7 @@ _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 @dataclass(frozen=True)
 class Work:
-    """A task or container. ``movable``: when it is stopped, swarm starts it elsewhere, or here again.
+    """A task or container. ``movable``: if the task is stopped, swarm starts it on another node, or again on this node.
 
     ``service`` is None for a container without a service. ``age_s`` is None if unknown. ``networks`` are the swarm's networks of such a container.
     ``spent``: swarm would restart this task, but its restart attempts are used up.
@@ -44,11 +44,11 @@ class Work:
     spent: bool = False
     kept: str | None = None  # the label of its service that forbids moving it
     removed: bool = False  # whether its service was removed, so that swarm is already stopping it
-    elsewhere: bool | None = True  # whether another node could run it; None for tasks that belong to this node, such as those of global services
+    elsewhere: bool | None = True  # whether another node could run it; None for tasks that belong to this node, such as tasks of global services
 
     @property
     def needs_swarm(self) -> bool:
-        """Whether the task or container ends, or loses its network, if the node leaves the swarm."""
+        """Return whether the task or container ends, or loses its network, if the node leaves the swarm."""
         return bool(self.service or self.networks)
 
 
@@ -57,7 +57,7 @@ UNREAD = Work("its containers, which could not be read", None, movable=False)
 
 
 def work_on(containers: Sequence[Mapping[str, Any]], node: Mapping[str, Any] | None) -> list[Work]:
-    """Everything that a restart of the node's dockerd would stop: its tasks by the ledger, then its other containers."""
+    """Return the work that a restart of the node's dockerd would stop: the tasks that the ledger shows, then all other containers."""
     tasks = (node or {}).get("tasks") or []
     known = {task["id"] for task in tasks}
     names = {item["task"]: item["service"] for item in containers if item.get("task") and item.get("service")}
@@ -79,7 +79,9 @@ def _container(item: Mapping[str, Any]) -> Work:
 
 
 def _name(task: Mapping[str, Any], container_service: str | None) -> tuple[str, str]:
-    """The names of a task and of its service. If the service was removed, the manager only knows its id, but a container may have its name."""
+    """Return the names of a task and of its service. If the service was removed, the manager only knows the service's id, but a container may have
+    the name.
+    """
     service = task["service"]
     if not container_service or container_service == service:
         return task["name"], f"{service} (removed)" if task.get("removed") else service
@@ -87,19 +89,19 @@ def _name(task: Mapping[str, Any], container_service: str | None) -> tuple[str, 
 
 
 def must_stay(work: Iterable[Work], disrupt: str) -> list[Work]:
-    """The work that must not be stopped, by ``provision_disrupt`` of its node."""
+    """Return the work that must not be stopped, according to ``provision_disrupt`` of its node."""
     if disrupt == ALL:
         return []
     return [item for item in work if disrupt == NEVER or not item.movable or item.kept]
 
 
 def stopped_work(stops: str, work: list[Work]) -> list[Work]:
-    """The part of ``work`` that a change would stop."""
+    """Return the part of ``work`` that a change would stop."""
     return {CONTAINERS: work, TASKS: [item for item in work if item.needs_swarm], NOTHING: []}[stops]
 
 
 def describe_work(work: Iterable[Work]) -> list[str]:
-    """Describe work: services with the number of their tasks, and by name the work that must end first."""
+    """Describe work: the services with the number of their tasks, and the names of work that must end first."""
     work = list(work)
     services = Counter(item.service for item in work if item.movable and not item.kept)
     service_texts = [f"service {name}" + (f" ({count} tasks)" if count > 1 else "") for name, count in services.items()]
@@ -107,7 +109,7 @@ def describe_work(work: Iterable[Work]) -> list[str]:
 
 
 def describe_effects(ending: Iterable[Work], leaves: bool = False) -> list[tuple[str, list[str]]]:
-    """Describe what happens to the work that a change ends, as (verb, names). A node that ``leaves`` the swarm does not come back."""
+    """Describe what happens to the work that a change ends, as (verb, names). If the node ``leaves`` the swarm, its tasks do not return to it."""
     ending = list(ending)
     movable, rest = [item for item in ending if item.movable], [item for item in ending if not item.movable]
     staying = [item for item in movable if not item.elsewhere]
@@ -121,14 +123,15 @@ def describe_effects(ending: Iterable[Work], leaves: bool = False) -> list[tuple
 
 
 def long_running(ending: Iterable[Work]) -> list[str]:
-    """The tasks that a change moves after they have run for long, with their age. Tasks of global services are excluded: they exist as long as their
-    node."""
+    """Return the tasks that a change moves after they have run for long, with their age. Tasks of global services are excluded, because they exist as
+    long as their node.
+    """
     moved = [item for item in ending if item.movable and item.elsewhere is not None]
     return [f"{item.name} ({age(item.age_s)})" for item in moved if item.age_s is not None and item.age_s > LONG_RUNNING_S]
 
 
 def describe_swarm_work(containers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Descriptions of the containers that end or lose their network if the node leaves its swarm."""
+    """Return descriptions of the containers that end or lose their network if the node leaves its swarm."""
     return describe_work(item for item in work_on(containers, None) if item.needs_swarm)
 
 
@@ -148,7 +151,7 @@ def _describe(item: Work) -> str:
 
 
 def age(seconds: int) -> str:
-    """A duration such as ``3 h 5 min``, in its two largest units."""
+    """Return a duration such as ``3 h 5 min``, in its two largest units."""
     parts: list[str] = []
     for size, unit in _UNITS:
         count, seconds = divmod(max(0, seconds), size)

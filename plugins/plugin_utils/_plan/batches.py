@@ -22,10 +22,11 @@ MAX_CANARIES = 3
 
 
 def batches(idle: Mapping[str, str], busy: Mapping[str, str], setting: Any = None) -> list[list[str]]:
-    """The hosts in batches. ``idle`` and ``busy`` are hosts without and with work, by name, each with its GPU models.
+    """Return the hosts in batches. ``idle`` and ``busy`` are hosts without and with work, by name, each with its GPU models.
 
-    ``setting`` is ``provision_batch``: a number, a percentage, or a list of these. As for Ansible's ``serial``, the last item of a list repeats. It
-    sizes the batches of busy hosts. For idle hosts, the first item is the number of canaries; all others follow at once.
+    ``setting`` is ``provision_batch``: a number, a percentage, or a list of numbers and percentages. As in Ansible's ``serial``, the last item of a
+    list repeats. The items are the sizes of the batches of busy hosts. For idle hosts, the first item is the number of canaries. All other idle hosts
+    follow at once.
     Without a setting, the canaries are one host of each model, a few at a time. The other busy hosts follow in tenths.
     """
     if setting in (None, "", []):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Effects of a plan on services beyond the tasks on its nodes, and whether the user consented to them (pure).
+"""Finds effects of a plan on services beyond the tasks on its nodes, and whether the user consented to these effects (pure).
 
 Private to this collection; it may change without notice.
 """
@@ -23,8 +23,7 @@ UPDATED = {*WINDOWS, LABEL, MARKED}
 
 
 def check_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swarm, allowed: Any) -> list[Loss]:
-    """Refuse changes of hosts after which no node would have the resources that a service reserves. Return the losses to which the user
-    consented."""
+    """Refuse a change of a host if no node would then have the resources that a service reserves. Return the losses to which the user consented."""
     nodes, changes, joining = swarm.nodes, {}, []
     changing = [host for host in hosts if host.assessed and "advertised" in host.assessed and _is_changed(steps[host.name])]
     for host in changing:
@@ -45,12 +44,13 @@ def check_reservations(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swa
 
 
 def plan_finished_jobs(hosts: Iterable[Host], steps: dict[str, Step], swarm: Swarm, remove: bool) -> None:
-    """If the update of a node would run a finished job again, its host waits; with consent (``remove``), the run removes that job first.
+    """Make a host wait if the update of its node would run a finished job again. With consent (``remove``), the run removes this job first.
 
-    This concerns only hosts whose nodes this run updates."""
+    This concerns only hosts whose nodes this run updates.
+    """
     for host in hosts:
         step = steps[host.name]
-        # A host that is left alone may still return to service, which is an update too. A node that leaves stays paused until it is removed.
+        # A host that is left alone may still return to service. This is an update too. A node that leaves is paused until it is removed.
         if not UPDATED & set(step.groups) or ("leave" in step.needs and not step.work.left_alone):
             continue
         step.work.remove_jobs = remove

@@ -22,7 +22,7 @@ from .._settings.declaration import ALL
 from .impact import RELEASES, RESTARTS
 from .provision import apply_disruption_policy, complete_step, nodes_as_in_docker, with_identity_errors
 
-# A label with the host's name, set before a node leaves. If a run is killed, the next run finds the node's entry by this label: the host itself no
+# A label with the host's name, set before a node leaves. If a run is killed, the next run finds the node's entry by this label. The host no
 # longer has a node id, and host names of nodes are not unique.
 LEAVING = "gpu-swarm-leaving"
 
@@ -48,7 +48,7 @@ Contents = Mapping[str, list[str]]
 
 
 def plan(hosts: list[Host], swarm: Swarm, contents: Contents | None) -> dict[str, Step]:
-    """The step of each host, by name. ``contents`` is None if the contents of the swarm could not be read."""
+    """Return the step of each host, by name. ``contents`` is None if the contents of the swarm could not be read."""
     nodes = swarm.nodes
     hosts = with_identity_errors(hosts, nodes)
     leaving: dict[str, str] = {}
@@ -83,7 +83,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, leaving: dict
     remains = _reason_to_stay(host, node, swarm, leaving, contents) if _is_last(host, node, swarm, leaving) else None
     leaves = _would_leave(host) and not remains
     entry = None if _in_a_swarm(host) else _old_entry(host, swarm)
-    # The mark shows whose entry this is. It is removed with the node, or with the other labels.
+    # The mark shows to which host this entry belongs. The mark is removed with the node, or with the other labels.
     mark = owned_labels.KEEP if leaves else owned_labels.REMOVE
     removal = Removal({LEAVING: host.name} if leaves and node else {}, mark, remains, entry)
     step = Step(work=PlannedWork(host.disrupt), removal=removal)
@@ -116,7 +116,7 @@ def _needs(host: Host, node: dict[str, Any] | None, leaves: bool, entry: str | N
 
 
 def _packages_held(host: Host) -> str | None:
-    """Return why the packages cannot be removed: somebody else holds them, and the package manager would refuse halfway."""
+    """Return why the packages cannot be removed. If somebody else holds the packages, the package manager would refuse halfway."""
     held = (host.assessed or {}).get("toolkit_held") or []
     if not (host.packages and host.gpu and held) or host.hold is not None:
         return None
@@ -127,7 +127,7 @@ def _packages_held(host: Host) -> str | None:
 
 
 def _used_by_docker(host: Host) -> str | None:
-    """Return why the packages cannot be removed: they contain the program of a runtime that existed before the first run."""
+    """Return why the packages cannot be removed. They may contain the program of a runtime that existed before the first run."""
     assessed = host.assessed or {}
     if not (host.packages and host.gpu and assessed["toolkit_version"] and assessed.get("runtime_stays")):
         return None
@@ -164,7 +164,7 @@ def _would_leave(host: Host) -> bool:
 
 
 def _old_entry(host: Host, swarm: Swarm) -> str | None:
-    """The node id of this host's old entry in the manager's list: a run was killed after the host had left."""
+    """Return the node id of this host's old entry in the manager's list. The entry exists if a run was killed after the host had left."""
     return next((node_id for node_id, node in swarm.nodes.items() if node["labels"].get(LEAVING) == host.name), None)
 
 
@@ -214,7 +214,7 @@ def _manager_error(host: Host, node: dict[str, Any] | None, swarm: Swarm, leavin
 
 
 def _reason_to_stay(host: Host, node: dict[str, Any] | None, swarm: Swarm, leaving: Mapping[str, str], contents: Contents | None) -> str | None:
-    """Return why the last manager does not leave, although the swarm would end with it. None if it leaves."""
+    """Return why the last manager does not leave, although the swarm would end with it. None if the manager leaves."""
     others = [other for node_id, other in swarm.nodes.items() if node_id not in leaving and node_id != host.node_id]
     if others:
         return (
@@ -237,7 +237,7 @@ def _describe_contents(contents: Contents) -> list[str]:
 
 
 def remaining_toolkit(hosts: Iterable[Host]) -> list[str]:
-    """Lines about the toolkit where it remains, because it is not removed by default. Hosts with the same files share a line."""
+    """Return lines about the toolkit on hosts where it remains, because it is not removed by default. Hosts with the same files share a line."""
     hosts_by_files: dict[tuple[str, ...], list[str]] = {}
     for host in hosts:
         assessed = host.assessed or {}

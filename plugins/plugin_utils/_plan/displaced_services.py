@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The services that would fit nowhere after a run has changed what nodes advertise (pure).
+"""Finds the services that would fit nowhere after a run has changed what nodes advertise (pure).
 
-Compares the totals of the nodes, as if nothing were allocated. Free resources change by themselves; a resource that no node has does not come back.
+This code compares the totals of the nodes, as if nothing were allocated. Free resources change by themselves, but a resource that no node has any
+more does not return.
 Private to this collection; it may change without notice.
 """
 
@@ -24,7 +25,7 @@ Totals = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Loss:
-    """A service that would fit nowhere any more, why, and the kinds that it reserves."""
+    """A service that would fit nowhere any more, the reason, and the kinds that the service reserves."""
 
     service: str
     text: str
@@ -32,8 +33,9 @@ class Loss:
 
 
 def losses(ledger: Any, changes: Mapping[str, Mapping[str, int]], joining: Sequence[Mapping[str, int]] = ()) -> list[Loss]:
-    """The services of the ledger that fit somewhere now, and nowhere after the ``changes`` (by node id), not even on nodes that are ``joining``. A
-    service that fits nowhere now loses nothing."""
+    """Return the services of the ledger that fit somewhere now, but nowhere after the ``changes`` (by node id). ``joining`` are new nodes, which may
+    have room too. A service that already fits nowhere loses nothing.
+    """
     before = {node["id"]: totals(node) for node in (ledger or {}).get("nodes") or [] if is_open(node)}
     after = {**before, **{node_id: changed for node_id, changed in changes.items() if node_id in before}}
     # Whether a new node will meet a constraint is unknown.
@@ -48,20 +50,22 @@ def losses(ledger: Any, changes: Mapping[str, Mapping[str, int]], joining: Seque
 
 
 def _named_kinds(ledger: Any) -> set[str]:
-    """The kinds with named resources."""
+    """Return the kinds with named resources."""
     nodes = (ledger or {}).get("nodes") or []
     return {kind for node in nodes for kind, entry in node["resources"].items() if entry["type"] == "named"}
 
 
 def _at_least(group: Mapping[str, Any], named_kinds: set[str]) -> dict[str, Any]:
-    """Return the group with the minimum that each of its tasks needs. A task that reserves 0 of a named kind takes all free ones, at least one."""
+    """Return the group with the minimum that each of its tasks needs. A task that reserves 0 of a named kind takes all free resources, at least one.
+    """
     wants = {kind: amount or (1 if kind in named_kinds else 0) for kind, amount in group["wants"].items()}
     return {**group, "wants": wants, "takes_all": [kind for kind in wants if not group["wants"][kind]]}
 
 
 def decided_totals(assessed: Mapping[str, Any], node: Mapping[str, Any] | None) -> dict[str, int]:
-    """The amount of each kind that a node will have. A missing or failed GPU still counts: the policy did not remove it, and another setting
-    asks for the user's consent to the loss of a GPU."""
+    """Return the amount of each kind that a node will have. Include missing and failed GPUs, because the policy did not remove them. Another setting
+    asks for the user's consent to the loss of a GPU.
+    """
     wanted = generic_resources.parse(assessed["advertised"])
     counts = {kind: value if isinstance(value, int) else len(value) for kind, value in wanted.items()}
     failed = [card["uuid"] for card in assessed.get("left_out") or []]
@@ -90,8 +94,11 @@ def consented(service: str, allowed: Any) -> bool:
 
 
 def rooms_to_keep(rooms: Mapping[str, Any], lost_services: Iterable[Loss], ignored: Any = None) -> dict[str, Any]:
-    """The services that must still have room when the run ends. Excluded are services that lose their room by consent, and services ``ignored`` by
-    provision_ignore_pending (a list of names, or a text with commas)."""
+    """Return the services that must still have room when the run ends.
+
+    Exclude services that lose their room by consent, and services that provision_ignore_pending lists (``ignored``, a list of names or a text with
+    commas).
+    """
     ignored_services = {loss.service for loss in lost_services}.union(_split(ignored) if isinstance(ignored, str) else ignored or ())
     return {service: room for service, room in rooms.items() if service not in ignored_services}
 
@@ -110,7 +117,7 @@ def refusal(lost_services: Iterable[Loss]) -> str:
 
 
 def is_open(node: Mapping[str, Any]) -> bool:
-    """Return whether the scheduler places tasks there, or will after this run."""
+    """Return whether the scheduler places tasks on this node, or will place tasks there after this run."""
     return node["state"] == "ready" and (node.get("former_availability") or node["availability"]) == "active"
 
 

@@ -23,7 +23,7 @@ from .._fleet.model import Host, Step, Swarm
 
 
 def fault_of(host: Host, node: Mapping[str, Any] | None) -> str:
-    """The fault that keeps a member from providing what it advertises, or ''. Such a fault may also make the assessment fail."""
+    """Return the fault that keeps a member from providing what it advertises; '' without a fault. The assessment of such a member may have failed."""
     fault = label.parse_label(str((host.assessed or {}).get("fault") or ""))
     keeps_out = node is not None and fault.state == label.FAULT and host.settings.get("gpu_node_on_loss") != label.REPORT
     return label.format_label(fault) if keeps_out else ""
@@ -38,7 +38,9 @@ def should_pause(fault: str, node: Mapping[str, Any] | None) -> bool:
 
 
 def _began_again(recorded: label.Label, node: Mapping[str, Any]) -> bool:
-    """Return whether the watcher reports another start time for the fault than the node's label. A run itself does not know when a fault began."""
+    """Return whether the start time that the watcher reports for the fault differs from the start time in the node's label. A run itself does not
+    know when a fault began.
+    """
     reported = node.get("health") or {}
     comparable = reported.get("state") == label.FAULT and reported.get("since") and recorded.since
     return (
@@ -49,7 +51,9 @@ def _began_again(recorded: label.Label, node: Mapping[str, Any]) -> bool:
 
 
 def is_over(host: Host, node: Mapping[str, Any] | None) -> bool:
-    """Return whether a node in service still reports a fault that this run does not find. Managers would pause it as soon as the limit allows it."""
+    """Return whether a node in service still reports a fault that this run does not find. Managers would pause the node as soon as the limit allows
+    it.
+    """
     if not node or not host.gpu or host.unfit or fault_of(host, node) or host.settings.get("gpu_node_on_loss") == label.REPORT:
         return False
     shown = label.parse_label(str(((host.assessed or {}).get("health") or {}).get("shown") or ""))
@@ -59,8 +63,9 @@ def is_over(host: Host, node: Mapping[str, Any] | None) -> bool:
 
 
 def limit_pauses(hosts: Iterable[Host], steps: Mapping[str, Step], swarm: Swarm) -> None:
-    """Keep nodes beyond the limit in service: a cause that affects all nodes, such as a new driver, should not close the fleet. A node that is not
-    paused for its fault also returns to service after a window."""
+    """Keep nodes in service that exceed the limit, so that a cause that affects all nodes, such as a new driver, does not close the fleet. Such a
+    node also returns to service after a window.
+    """
     max_paused, paused, _watched = _pause_limit(hosts, swarm)
     for step in [step for step in steps.values() if step.fault.pauses][max(0, max_paused - paused) :]:
         step.fault.pauses, step.fault.too_many = False, True
@@ -97,8 +102,9 @@ def _pause_limit_of(nodes: Iterable[Mapping[str, Any]], percent: int) -> tuple[i
 
 
 def kept_in_service(nodes: Sequence[Mapping[str, Any]], percent: int) -> dict[str, str]:
-    """Return why nodes that report a fault stay in service, by node id. Nodes that are about to be paused have no reason. ``nodes`` are the
-    ledger's."""
+    """Return by node id why nodes that report a fault stay in service. Nodes that will soon be paused have no reason. ``nodes`` are the nodes of the
+    ledger.
+    """
     max_paused, paused, watched = _pause_limit_of(nodes, percent)
     reasons = {}
     for node in nodes:
@@ -117,7 +123,7 @@ def kept_in_service(nodes: Sequence[Mapping[str, Any]], percent: int) -> dict[st
 
 
 def _was_paused_for_it(reported: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Return whether the fault that a node in service reports is the one for which it was paused."""
+    """Return whether a node in service was paused for the fault that it reports now."""
     recorded = label.parse_label(labels.get(LABEL_PREFIX + owned_labels.PAUSED_FOR) or "")
     since = {reported["since"], stamp(recorded.since) if recorded.since else None}
     same_fault = [reported[key] for key in ("card", "reason", "xid", "cards")] == [recorded.card, recorded.reason, recorded.xid, recorded.cards]

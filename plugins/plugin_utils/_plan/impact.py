@@ -17,7 +17,7 @@ from ...module_utils._policy import generic_resources
 from .._fleet.model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
 from . import faults, isolation_change, toolkit_version, watchers
 
-# These texts are also used by deprovision.
+# deprovision uses these texts too.
 RESTARTS, RELEASES = "restarts dockerd", "no longer holds the toolkit's version"
 
 
@@ -47,7 +47,7 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
 
 
 def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
-    """Warn about what an old leader does to tasks on the nodes that this run will update. Each text occurs once."""
+    """Return warnings about what an old leader does to tasks on the nodes that this run will update. Each text occurs once."""
     nodes = swarm.nodes
     leader = next((node.get("engine_version") for node in nodes.values() if node.get("leader")), None)
     hosts_by_text: dict[str, list[str]] = {}
@@ -63,13 +63,13 @@ def leader_warnings(hosts: list[Host], steps: Mapping[str, Step], swarm: Swarm) 
 
 
 def toolkit_warnings(hosts: list[Host], steps: Mapping[str, Step]) -> list[str]:
-    """A warning if the fleet will have several versions of the toolkit."""
+    """Return a warning if the fleet will have several versions of the toolkit."""
     versions = {host.name: steps[host.name].target.toolkit or (host.assessed or {}).get("toolkit_version") for host in hosts if host.gpu}
     return toolkit_version.mixture_warnings({name: str(toolkit_version.version_of(version)) for name, version in versions.items() if version})
 
 
 def _describe_resource_changes(assessed: dict[str, Any]) -> list[str]:
-    """Describe by kind which resources the node will advertise in addition, and which no longer."""
+    """Describe by kind the resources that the node will additionally advertise, and the resources that it will no longer advertise."""
     wanted = generic_resources.parse(assessed["resources"])
     current = generic_resources.from_info((assessed["engine"] or {}).get("generic_resources"))
     wanted_gpus, current_gpus = _gpus_by_kind(wanted), _gpus_by_kind(current)
@@ -87,6 +87,6 @@ def _describe_resource_changes(assessed: dict[str, Any]) -> list[str]:
 
 
 def _gpus_by_kind(resources: dict[str, Any]) -> dict[str, set[str]]:
-    """The named resources whose values are GPUs or MIG devices, by kind. Other kinds of the node are not reported."""
+    """Return the named resources whose values are GPUs or MIG devices, by kind. Other kinds of the node are not reported."""
     named = {kind: values for kind, values in resources.items() if isinstance(values, list)}
     return {kind: set(values) for kind, values in named.items() if all(value.startswith(("GPU-", "MIG-")) for value in values)}

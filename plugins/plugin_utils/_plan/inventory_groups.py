@@ -44,7 +44,7 @@ def _describe_missing(wanted: Sequence[str], groups: Mapping[str, Sequence[str]]
 
 
 def _describe_inventory(groups: Mapping[str, Sequence[str]], wanted: Sequence[str]) -> str:
-    """Name the groups that the inventory has instead, and what to do."""
+    """Describe the groups that the inventory has instead, and what to do."""
     other_groups = [group for group in groups if group not in ANSIBLE_GROUPS and group not in wanted]
     if not groups.get("all"):
         return "The inventory has no hosts at all. Give one with -i."

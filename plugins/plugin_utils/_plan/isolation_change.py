@@ -23,8 +23,10 @@ from .._fleet.model import Host, Swarm
 
 
 def default_level(swarm: Swarm) -> str | None:
-    """The level that a run of provision sets if nobody has set one. None if earlier runs have made nodes advertise GPUs without a level: an upgrade
-    changes nothing."""
+    """Return the level that a run of provision sets if nobody has set a level.
+
+    None if earlier runs have made nodes advertise GPUs without a level, because an upgrade must not change the level.
+    """
     if swarm.error or swarm_label(swarm.ledger).get("label"):
         return None
     if not swarm.nodes:
@@ -46,42 +48,45 @@ def level_of(setting: str | None, ledger: Mapping[str, Any] | None) -> str:
 
 
 def swarm_label(ledger: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The swarm's isolation label, from the ledger."""
+    """Return the swarm's isolation label, from the ledger."""
     return ((ledger or {}).get("swarm") or {}).get("isolation") or {}
 
 
 def wanted_level(host: Host, level: str) -> str:
-    """The wanted level of this host, '' if it has no GPUs."""
+    """Return the wanted level of this host; '' if the host has no GPUs."""
     return level if host.gpu and (host.assessed or {}).get("gpus") else ""
 
 
 def current_level(answer: Mapping[str, Any] | None) -> str:
-    """The level of a node according to its answer. Off if an operator's file turns its guard off."""
+    """Return the level of a node according to its answer. The level is off if an operator's file turns the guard off."""
     report = (answer or {}).get("isolation")
     return OFF if not report or report.get("turned_off") else guard_state.level_of(report)
 
 
 def level_at_end(assessed: Mapping[str, Any], applied: Mapping[str, Any], level: str) -> str:
-    """The level of a host at the end of a run that should bring it to ``level``. ``assessed`` is what gpu_node found, ``applied`` what it did."""
+    """Return the level of a host at the end of a run that should set ``level``. ``assessed`` is what gpu_node found, ``applied`` is what gpu_node
+    did.
+    """
     turned_off = ((applied or assessed).get("isolation") or {}).get("turned_off")
     done = bool(applied) and not applied.get("failed") and not applied.get("unreachable")
     return (OFF if turned_off else level) if done else current_level(assessed)
 
 
 def level_differs(host: Host) -> bool:
-    """Return whether the guard has another level, or is missing."""
+    """Return whether the guard has another level, or the node has no guard."""
     report = (host.assessed or {}).get("isolation")
     return bool(host.isolation) and (guard_state.level_of(report) or OFF) != host.isolation
 
 
 def was_assessed_for_level(host: Host) -> bool:
-    """Return whether the host was assessed with this level. It is assessed before the swarm's label is known."""
+    """Return whether the host was assessed with this level. The host is assessed before the run knows the swarm's label."""
     return (host.assessed or {}).get("isolation_level") == host.isolation
 
 
 def needs_restart(host: Host) -> bool:
-    """Return whether the change of the level needs a restart: the guard is installed or removed, the assessment did not know that, and a reload of
-    dockerd would lose options."""
+    """Return whether the change of the level needs a restart of dockerd. It does if the guard is installed or removed, the assessment did not know
+    this, and a reload of dockerd would lose options.
+    """
     assessed = host.assessed or {}
     guard_changes = (assessed.get("isolation") is None) == (host.isolation != OFF or _is_mapped(host))
     engine = assessed.get("engine") or {}
@@ -89,13 +94,13 @@ def needs_restart(host: Host) -> bool:
 
 
 def describe_change(host: Host) -> list[str]:
-    """The change of the level, unless the host's drift already says so."""
+    """Return the change of the level as text, unless the host's drift already describes it."""
     current_level = guard_state.level_of((host.assessed or {}).get("isolation")) or OFF
     return [f"isolation {current_level} → {host.isolation}"] if level_differs(host) and not was_assessed_for_level(host) else []
 
 
 def clash_error(host: Host) -> str | None:
-    """The error if this host has a level of its own, or None."""
+    """Return the error for a host whose setting differs from the level of the swarm, or None."""
     host_level = host.settings.get("gpu_node_isolation")
     if not (host.isolation and host_level) or host_level == host.isolation:
         return None

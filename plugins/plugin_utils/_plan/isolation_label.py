@@ -28,7 +28,7 @@ _MAX_NAME_LENGTH = 100
 
 
 def level_to_write(setting: str | None, hosts: Iterable[Host], steps: Mapping[str, Step]) -> str | None:
-    """The level that is written into the swarm's label. None if this run brings no GPU node to that level, or if a host has another level."""
+    """Return the level to write into the swarm's label. None if this run sets the level on no GPU node, or if a host has another level."""
     gpu_hosts = [host for host in hosts if host.gpu]
     clashing = any(clash_error(replace(host, isolation=wanted_level(host, setting or OFF))) for host in gpu_hosts)
     all_failed = bool(gpu_hosts) and all(host.failed or steps[host.name].error for host in gpu_hosts)
@@ -36,12 +36,12 @@ def level_to_write(setting: str | None, hosts: Iterable[Host], steps: Mapping[st
 
 
 def initial_labels(level: str) -> dict[str, str]:
-    """The labels of a new swarm."""
+    """Return the labels of a new swarm."""
     return {} if level == OFF else {isolation.LABEL: level}
 
 
 def update_at_start(setting: str | None, hosts: Iterable[Host], ledger: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The update that is written to the swarm before anything else: the option ``isolation`` of swarm_lease, or {}."""
+    """Return the update to write to the swarm before anything else, as the option ``isolation`` of swarm_lease. {} without an update."""
     shown = swarm_label(ledger)
     nodes = (ledger or {}).get("nodes") or []
     ids = [node["id"] for node in nodes]
@@ -56,7 +56,7 @@ def update_at_start(setting: str | None, hosts: Iterable[Host], ledger: Mapping[
         "nodes": {host.node_id: current_level(host.assessed) for host in hosts_read},
         "listed": ids,
         **({"found": _of_existing_services(_count_violations(guarded.values()), shown)} if guarded else {}),
-        # Only if all nodes were read and have a guard: otherwise there may be more to count.
+        # Only if all nodes were read and have a guard. Otherwise the counts may be incomplete.
         **({"whole": True} if guarded and ids_to_read <= guarded.keys() else {}),
         **({"allocation_findings": findings} if findings else {}),
     }
@@ -64,7 +64,7 @@ def update_at_start(setting: str | None, hosts: Iterable[Host], ledger: Mapping[
 
 
 def describe_change(change: Mapping[str, Any], ledger: Mapping[str, Any] | None) -> str:
-    """The change of the swarm's level as a sentence, or ''."""
+    """Return the change of the swarm's level as a sentence, or ''."""
     current_level, level = swarm_label(ledger).get("level") or OFF, change.get("level")
     return f"The isolation of the swarm becomes {level}; it is {current_level}." if level and level != current_level else ""
 
@@ -78,13 +78,13 @@ def _is_due(shown: Mapping[str, Any], update: Mapping[str, Any]) -> bool:
         return True
     if after.level != AUDIT or "found" not in update:
         return False
-    ended = {service for service, violations in update["found"].items() if not violations["names"]}  # these are not shown, so they may stay
+    ended = {service for service, violations in update["found"].items() if not violations["names"]}  # ended services are not shown, so they may stay
     recorded_names = {service: names for service, names in _names(before).items() if service not in ended}
     return recorded_names != _names(after) or (after.read != before.read and (before.read is None or time - before.read > FRESH_S))
 
 
 def _read_findings(hosts: Iterable[Host], before: isolation.Isolation) -> dict[str, Any]:
-    """The findings of each node's watcher, by node. A node that has no findings now and had none before is excluded."""
+    """Return the findings of each node's watcher, by node. A node that has no findings now and had none before is excluded."""
     health = {host.node_id or "": (host.assessed or {}).get("health") or {} for host in hosts}
     findings_by_node = {node: allocation_findings.valid_findings(health_report.get("allocation_findings")) for node, health_report in health.items()}
     return {
@@ -102,7 +102,7 @@ def _recorded(shown: Mapping[str, Any]) -> isolation.Isolation:
 
 
 def _of_existing_services(violations: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
-    """The violations of existing services. Services in the label that no longer exist get empty names."""
+    """Return the violations of existing services. Services in the label that no longer exist get empty names."""
     if shown.get("services") is None:
         return dict(violations)
     existing = {str(name)[:_MAX_NAME_LENGTH] for name in shown["services"]}
@@ -115,7 +115,7 @@ def _names(state: isolation.Isolation) -> dict[str, tuple[str, ...]]:
 
 
 def _count_violations(answers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The violations that the guards counted, by service: what `reserved` would hide or refuse. A hostile node may report anything."""
+    """Return by service the violations that the guards counted: what `reserved` would hide or refuse. A hostile node may report anything."""
     violations: dict[str, Any] = {}
     for answer in answers:
         counted = answer["isolation"].get("found")
@@ -130,7 +130,7 @@ def _count_violations(answers: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def update_at_end(level: str, setting: bool, nodes: Mapping[str, str], ledger: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The update at the end of a run that brought ``nodes`` to these levels, or {}."""
+    """Return the update at the end of a run that set these levels on ``nodes``, or {}."""
     shown, ids = swarm_label(ledger), [node["id"] for node in (ledger or {}).get("nodes") or []]
     if not ids or (level == OFF and not shown.get("label")):
         return {}
@@ -138,7 +138,9 @@ def update_at_end(level: str, setting: bool, nodes: Mapping[str, str], ledger: M
 
 
 def update_after_removal(ids: Iterable[str], ledger: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The update at the end of a deprovision. ``ids`` are the nodes that this collection still manages. If there are none, the level is removed."""
+    """Return the update at the end of a deprovision. ``ids`` are the nodes that this collection still manages. Without such nodes, the level is
+    removed.
+    """
     remaining = sorted(ids)
     if not swarm_label(ledger).get("label"):
         return {}

@@ -54,7 +54,9 @@ AUTOLOCK_ERROR = (
 
 
 def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None, level: str = OFF) -> dict[str, Step]:
-    """The step of each host, by name. ``maintain`` describes a maintenance: with it, every member gets a window. ``level`` is the swarm's."""
+    """Return the step of each host, by name. ``maintain`` describes a maintenance, in which every member gets a window. ``level`` is the level of the
+    swarm.
+    """
     nodes = swarm.nodes
     report = watchers.report_of(hosts, swarm)
     hosts = [react.keep_needed_service(host, swarm) for host in with_identity_errors(hosts, nodes)]
@@ -82,8 +84,11 @@ def _add_class_labels(host: Host, swarm: Swarm) -> Host:
 
 
 def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None) -> list[list[str]]:
-    """The members that get a window, in batches. Hosts that wait come last among the idle and among the busy hosts. Managers come after all others,
-    one at a time, and the leader last, so that the leader changes only once."""
+    """Return the members that get a window, in batches.
+
+    Among the idle hosts and among the busy hosts, hosts that wait are last. Managers follow after all other hosts, one at a time. The leader is last,
+    so that the leader changes only once.
+    """
     ordered = sorted(hosts, key=lambda host: bool(steps[host.name].work.waits_for))
     idle, busy = ({host.name: ", ".join(sorted({*host.models})) for host in ordered if group in steps[host.name].groups} for group in (IDLE, WINDOW))
     managers = [host.name for host in hosts if WINDOW_MANAGERS in steps[host.name].groups]
@@ -91,7 +96,7 @@ def in_batches(hosts: list[Host], steps: Mapping[str, Step], setting: Any = None
 
 
 def hosts_in(steps: Mapping[str, Step], window_batches: Sequence[Sequence[str]] = ()) -> dict[str, list[str]]:
-    """The hosts by group, in the order in which they are changed: by ``window_batches``, the leader last."""
+    """Return the hosts by group, in the order in which they change. The order is that of ``window_batches``, with the leader last."""
     groups: dict[str, list[str]] = {}
     for name in sorted(steps, key=lambda name: steps[name].membership.leader):
         for group in steps[name].groups:
@@ -100,23 +105,25 @@ def hosts_in(steps: Mapping[str, Step], window_batches: Sequence[Sequence[str]] 
 
 
 def only_paused(steps: Mapping[str, Step]) -> list[str]:
-    """The hosts that an earlier run left paused, and that may return to service at once."""
+    """Return the hosts that an earlier run left paused, and that may return to service at once."""
     idle = [name for name, step in steps.items() if MARKED in step.groups and set(step.groups) <= {MARKED, LABEL, END}]
     return [name for name in idle if steps[name].membership.left_paused and not steps[name].work.jobs]
 
 
 def cleared(steps: Mapping[str, Step]) -> list[str]:
-    """The hosts in service whose reported fault is over. This is recorded before another host returns and makes room for one more pause."""
+    """Return the hosts in service whose reported fault is over. The run records this first, before another host returns and one more pause is
+    allowed.
+    """
     return [name for name, step in steps.items() if step.fault.cleared]
 
 
 def to_pause(steps: Mapping[str, Step]) -> dict[str, str]:
-    """The hosts that are paused for a fault before anything else is done, each with its fault."""
+    """Return the hosts that the run pauses for a fault before it does anything else, each with its fault."""
     return {name: step.fault.text for name, step in steps.items() if step.fault.pauses}
 
 
 def to_change(groups: Mapping[str, Iterable[str]]) -> list[str]:
-    """The hosts that are changed, by hosts_in(). A download does not count: it disturbs nobody."""
+    """Return the hosts that change, by hosts_in(). Ignore downloads, because they disturb nobody."""
     return list(dict.fromkeys(name for group, names in groups.items() if group not in (END, FETCH) for name in names))
 
 
@@ -192,7 +199,8 @@ def _stops(needs: set[str]) -> str:
 
 
 def apply_disruption_policy(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm, groups: list[str]) -> None:
-    """Decide by provision_disrupt and the running work whether the host is changed now, and how. ``groups`` are its groups in that case."""
+    """Decide from provision_disrupt and the running work whether the host is changed now, and how. If it is changed now, ``groups`` are its groups.
+    """
     work = stopped_work(step.work.stops, work_on((host.assessed or {})["containers"], node))
     staying = must_stay(work, host.disrupt)
     # If the node is drained first, its new labels can evict nothing.
@@ -213,7 +221,7 @@ def apply_disruption_policy(step: Step, host: Host, node: dict[str, Any] | None,
 
 
 def _evicted(step: Step, host: Host, node: dict[str, Any] | None, swarm: Swarm) -> tuple[list[str], list[str]]:
-    """The tasks that a change of labels would evict: first those that may be evicted, then those that must not."""
+    """Return the tasks that a change of labels would evict: first the tasks that may be evicted, then the tasks that must not."""
     if not node or "labels" not in step.needs:
         return [], []
     movable = {task["id"]: may_be_moved(task) for task in node.get("tasks") or []}
@@ -241,7 +249,9 @@ def _toolkit_error(host: Host) -> str | None:
 
 
 def nodes_as_in_docker(swarm: Swarm) -> list[dict[str, Any]]:
-    """The nodes as Docker's API shows them, for membership(). A new swarm has no nodes, so a host that is in a swarm is in another one."""
+    """Return the nodes in the form of Docker's API, for membership(). A new swarm has no nodes, so a host that is in a swarm must be in another
+    swarm.
+    """
     return [
         {"ID": node["id"], "Spec": {"Role": node["role"]}, "ManagerStatus": {"Reachability": node["reachability"]}} for node in swarm.nodes.values()
     ]
@@ -285,15 +295,16 @@ def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
 
 
 def label_change(node: Mapping[str, Any], wanted: Mapping[str, str], keep: Sequence[str] = (), host: str | None = None) -> bool:
-    """Return whether this collection's labels of a node of the ledger differ from ``wanted``. Labels under the prefixes ``keep`` may stay. The node
-    should be bound to ``host``, or to no host."""
+    """Return whether the labels of this collection on a node of the ledger differ from ``wanted``. Labels under the prefixes ``keep`` need not be
+    removed. The node should be bound to ``host``, or to no host.
+    """
     labels, clashes = owned_labels.compute(node["labels"], wanted, LABEL_PREFIX, keep)
     labels = owned_labels.mark(labels, host, owned_labels.SET if host else owned_labels.REMOVE, LABEL_PREFIX)
     return bool(clashes) or labels != node["labels"]
 
 
 def _label_clash(node: Mapping[str, Any], wanted: Mapping[str, str]) -> str | None:
-    """Return why a label cannot be set: somebody else has set it to another value. None if there is no such label."""
+    """Return why a label cannot be set, because somebody else has set it to another value. None without such a label."""
     dummy_labels, clashes = owned_labels.compute(node["labels"], wanted, LABEL_PREFIX)
     clashing = [f"{key} is {node['labels'][key]!r}, not set by this collection, and {wanted[key]!r} was decided" for key in clashes]
     if not clashing:

@@ -20,13 +20,15 @@ _MAX_NAMED = 5  # how many nodes the warning names
 
 
 def keep_needed_service(host: Host, swarm: Swarm) -> Host:
-    """Return the host. It keeps its service if the inventory has no GPU node but nodes of the swarm report. The group may be misspelt, or in another
-    inventory, and those nodes would lose their protection."""
+    """Return the host. The host keeps its service if the inventory has no GPU node, but nodes of the swarm report.
+
+    The group may be misspelt, or may be in another inventory. Without the service, these nodes would lose their protection.
+    """
     return replace(host, reacts=host.fault_limit) if _keeps(host) and _reporting_nodes(swarm) else host
 
 
 def warnings(hosts: Iterable[Host], swarm: Swarm) -> list[str]:
-    """A warning that managers keep their service for nodes that the inventory does not have."""
+    """Return a warning that managers keep their service for nodes that the inventory does not have."""
     keeping, nodes = [host.name for host in hosts if _keeps(host)], _reporting_nodes(swarm)
     if not keeping or not nodes:
         return []

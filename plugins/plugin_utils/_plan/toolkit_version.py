@@ -4,7 +4,7 @@
 
 """Decides which version of the NVIDIA Container Toolkit a host gets (pure).
 
-``wanted`` is nvidia_container_toolkit_version of the host. None: an installed version stays, and DEFAULT is installed if there is none.
+``wanted`` is nvidia_container_toolkit_version of the host. With None, the host keeps an installed version. A host without the toolkit gets DEFAULT.
 Private to this collection; it may change without notice.
 """
 
@@ -20,12 +20,12 @@ VERSION_PATTERN = re.compile(r"\d+\.\d+\.\d+(-\d+)?")
 
 
 def version_of(package: str | None) -> str | None:
-    """The toolkit's version in a package's version: ``1.20.0`` for ``1.20.0-1``."""
+    """Return the toolkit's version from a package's version, such as ``1.20.0`` from ``1.20.0-1``."""
     return package.split("-")[0] if package else None
 
 
 def version_after(wanted: str | None, assessed: Mapping[str, Any]) -> str:
-    """The version that the host has after this run."""
+    """Return the version that the host has after this run."""
     return wanted or assessed["toolkit_version"] or DEFAULT
 
 
@@ -36,7 +36,7 @@ def needs_packages(wanted: str | None, assessed: Mapping[str, Any]) -> bool:
 
 
 def version_error(wanted: str | None, hold: bool | None, assessed: Mapping[str, Any]) -> str | None:
-    """Return why this version cannot be installed there, or None."""
+    """Return why this version cannot be installed on the host, or None."""
     if wanted and not VERSION_PATTERN.fullmatch(wanted):
         return (
             f"nvidia_container_toolkit_version is {wanted}. It must be one version of the packages, such as {DEFAULT} or {DEFAULT}-1. "
@@ -53,7 +53,7 @@ def version_error(wanted: str | None, hold: bool | None, assessed: Mapping[str, 
 
 
 def mixture_warnings(versions: Mapping[str, str]) -> list[str]:
-    """A warning if the hosts have several versions. ``versions`` are by host, as they will be after the run."""
+    """Return a warning if the hosts have several versions. ``versions`` are by host, as they will be after the run."""
     hosts: dict[str, list[str]] = {}
     for host, version in versions.items():
         hosts.setdefault(version, []).append(host)

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...module_utils._tasks.keep import is_readable
 
-# In the answer of a host: warnings that the plan shows for it.
+# The key in a host's answer for warnings that the plan shows.
 NOTED = "noted"
 # How many tasks a warning names.
 MAX_NAMED = 5
@@ -32,12 +32,12 @@ def add_host_name(answer: dict[str, Any], host: str, noted: Iterable[str] = (), 
 
 
 def _text(warning: Any) -> str:
-    """The text of a warning. ansible-core wraps it in a dataclass from 2.19 on."""
+    """Return the text of a warning. Since 2.19, ansible-core wraps a warning in a dataclass."""
     return str(getattr(getattr(warning, "event", None), "msg", warning))
 
 
 def merge_noted(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
-    """The noted warnings of all hosts, each text once, with the names of its hosts."""
+    """Return the noted warnings of all hosts, each text once, with the names of its hosts."""
     hosts: dict[str, list[str]] = {}
     for name, answer in answers.items():
         for text in (answer or {}).get(NOTED) or ():
@@ -46,7 +46,7 @@ def merge_noted(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
 
 
 def unreadable_keep_labels(nodes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Warnings about services whose label about moving their tasks cannot be read. ``nodes`` are the ledger's."""
+    """Return warnings about services whose label about moving their tasks cannot be read. ``nodes`` are the nodes of the ledger."""
     labels = {task["service"]: task["kept"] for node in nodes for task in node.get("tasks") or () if task.get("kept")}
     labels = {service: label for service, label in labels.items() if not is_readable(label)}
     return [
@@ -57,7 +57,7 @@ def unreadable_keep_labels(nodes: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def long_runners(tasks: Mapping[str, Iterable[str]], keep_label: str) -> list[str]:
-    """A warning about tasks that are moved after they have run for long. ``tasks`` are by host."""
+    """Return a warning about tasks that are moved after they have run for long. ``tasks`` are by host."""
     long_running = [f"{task} on {host}" for host, names in tasks.items() for task in names]
     if not long_running:
         return []
@@ -67,7 +67,7 @@ def long_runners(tasks: Mapping[str, Iterable[str]], keep_label: str) -> list[st
 
 
 def even_managers(managers: Sequence[str], needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """A warning if this run leads to an even number of managers. ``needs`` are the needs of each host."""
+    """Return a warning if this run leads to an even number of managers. ``needs`` are the needs of each host."""
     count = len(managers)
     if count % 2 or not any({"join", "move", "role"} & set(needs.get(name, ())) for name in managers):
         return []

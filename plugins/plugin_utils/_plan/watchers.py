@@ -4,7 +4,7 @@
 
 """Decides from the managers' versions what the watchers of a fleet report while tasks run on their nodes (pure).
 
-Each label that a watcher writes updates its node, and an old leader may stop a task there because of that.
+Each label that a watcher writes updates its node. Because of such an update, an old leader may stop a task on the node.
 Private to this collection; it may change without notice.
 """
 
@@ -25,7 +25,7 @@ _MAX_NAMED = 5  # how many hosts the warning names
 
 
 def report_of(hosts: Iterable[Host], swarm: Swarm) -> str:
-    """``all``, or ``faults`` if any manager has a release that may stop a task: it may be the next leader."""
+    """Return ``faults`` if any manager has a release that may stop a task, because this manager may be the next leader. Otherwise return ``all``."""
     versions = _versions(hosts, swarm)
     return ALL if versions and not _too_old(versions) else FAULTS
 
@@ -46,7 +46,7 @@ def report_differs(host: Host) -> bool:
 
 
 def describe_drift(host: Host) -> list[str]:
-    """The drift of a node, and the change of its watcher."""
+    """Return the drift of a node, and the change of its watcher."""
     drift = (host.assessed or {}).get("drift") or ()
     return ["installs the watcher of its GPUs" if text == NOT_INSTALLED else text for text in drift] or _describe_report_change(host)
 
@@ -57,7 +57,7 @@ def _describe_report_change(host: Host) -> list[str]:
 
 
 def warnings(hosts: Sequence[Host], steps: Mapping[str, Step], swarm: Swarm) -> list[str]:
-    """A warning that an old manager limits what watchers report, when watchers are installed or changed."""
+    """Return a warning that an old manager limits what watchers report, when watchers are installed or changed."""
     report = report_of(hosts, swarm)
     affected = [host.name for host in hosts if steps[host.name].groups and (_lacks_watcher(host) or report_differs(replace(host, report=report)))]
     if report == ALL or not affected:
@@ -77,7 +77,7 @@ def _lacks_watcher(host: Host) -> bool:
 
 
 def _versions(hosts: Iterable[Host], swarm: Swarm) -> list[str]:
-    """The versions of the managers, and of the hosts that become managers."""
+    """Return the versions of the managers, and of the hosts that become managers."""
     listed: list[Any] = [node.get("engine_version") for node in swarm.nodes.values() if node["role"] == "manager"]
     joining = [((host.assessed or {}).get("engine") or {}).get("version") for host in hosts if host.manager and not host.failed]
     return sorted({str(version or "of an unknown version") for version in listed + joining})

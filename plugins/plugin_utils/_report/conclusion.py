@@ -20,7 +20,7 @@ Allocations = Sequence[Mapping[str, Any]]
 
 
 def deployment_sentence(name: str, progress: Mapping[str, str], waiting: Sequence[str], failed: Sequence[str]) -> str:
-    """The sentence after a deployment. ``progress`` has a line for each service. ``waiting`` and ``failed`` are names of services."""
+    """Return the sentence after a deployment. ``progress`` has a line for each service. ``waiting`` and ``failed`` are names of services."""
     if failed:
         tasks = f"'docker service ps --no-trunc {failed[0]}' on a manager shows the tasks of the first"
         return f"The stack {name} does not run as it should: {_progress_lines(progress, failed)}. Fix that, and run this again; {tasks}."
@@ -39,7 +39,7 @@ def _progress_lines(progress: Mapping[str, str], names: Sequence[str]) -> str:
 
 
 def jobs_sentence(name: str, answer: Mapping[str, Any], waits: bool) -> str:
-    """The sentence after jobs were submitted. ``answer`` is the result of swarm_job, ``waits``: this run waited for the jobs."""
+    """Return the sentence after jobs were submitted. ``answer`` is the result of swarm_job. ``waits`` says whether this run waited for the jobs."""
     jobs = answer["jobs"]
     failed = [job for job in jobs if job["service"] in answer["not_ready"]]
     planned = [job for job in jobs if job["state"] == PLANNED]
@@ -62,13 +62,15 @@ def _states(jobs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def allocations_on_ready_nodes(allocations: Allocations) -> list[str]:
-    """The resources that tasks of removed services still have on ready nodes. A run does not wait for other nodes."""
+    """Return the resources that tasks of removed services still have on ready nodes. A run does not wait for other nodes."""
     return allocations_of([allocation for allocation in allocations if allocation["state"] == "ready"])
 
 
 def removal_sentence(subject: str, services: int | None, allocations: Allocations, waits: bool = True) -> str:
-    """The sentence after a removal. ``subject`` is for example 'stack train'. ``services`` is the number of its services, or None if an earlier run
-    removed them. ``allocations`` are the resources that its tasks still have. ``waits``: this run waited for the tasks to end."""
+    """Return the sentence after a removal. ``subject`` is for example 'stack train'. ``services`` is the number of its services, or None if an
+    earlier run removed them. ``allocations`` are the resources that its tasks still have. ``waits`` says whether this run waited for the tasks to
+    end.
+    """
     if allocations:
         later = f" {LATER}" if waits else ""
         return f"The {subject} is removed, but its tasks have not ended yet. They still have {', '.join(allocations_of(allocations))}.{later}"

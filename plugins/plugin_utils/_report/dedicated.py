@@ -27,12 +27,12 @@ def describe(services: Sequence[Row]) -> str:
 
 
 def keep_off_commands(services: Iterable[Row]) -> list[str]:
-    """For each service on a dedicated node, the command that keeps it off."""
+    """Return for each service on a dedicated node the command that keeps the service off such nodes."""
     return [service["command"] for service in services if service["dedicated"] and service["command"]]
 
 
 def warnings(dedicated: bool, ledger: Mapping[str, Any] | None) -> list[str]:
-    """If GPU nodes are dedicated, warn about the services that run there without a reservation."""
+    """Return a warning about services without a reservation that run on dedicated GPU nodes."""
     services = [service for service in (ledger or {}).get("on_gpu_nodes") or [] if dedicated and service["command"]]
     if not services:
         return []

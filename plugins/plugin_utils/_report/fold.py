@@ -4,8 +4,8 @@
 
 """Folds text into lines that fit the terminal (pure).
 
-A line breaks only at a blank, so that names of nodes, GPUs, services and images can be copied. Python's textwrap also breaks at hyphens.
-A word that is longer than a line gets a line of its own and stays whole.
+A line breaks only at a blank, so that names of nodes, GPUs, services and images can be copied. Python's textwrap also breaks at hyphens. A word that
+is longer than a line is not divided and gets its own line.
 Private to this collection; it may change without notice.
 """
 
@@ -23,7 +23,9 @@ _JOINS_NEXT = re.compile(r"[(+−]?\d[\d.]*|[×→+≥]")
 
 
 def fold(text: str, width: int | None, indent: str = "", hanging: str = "") -> list[str]:
-    """Lines of at most ``width`` characters, the first one indented by ``indent`` and the others by ``hanging``. Without a width: one line."""
+    """Return lines of at most ``width`` characters. ``indent`` is the indentation of the first line, ``hanging`` of the other lines. Without a width,
+    return one line.
+    """
     if not width or len(indent) + len(text) <= width:
         return [indent + text]
     first, *rest = _fill(text, Room(width - len(hanging), len(indent) - len(hanging)), _LEVELS)
@@ -31,18 +33,18 @@ def fold(text: str, width: int | None, indent: str = "", hanging: str = "") -> l
 
 
 def fold_text(text: str, width: int) -> str:
-    """The text in lines of at most ``width`` characters, without escape codes. Each line keeps its indentation."""
+    """Return the text in lines of at most ``width`` characters, without escape codes. Each line keeps its indentation."""
     lines = [(line.lstrip(" "), " " * (len(line) - len(line.lstrip(" ")))) for line in printable_lines(text).split("\n")]
     return "\n".join(part for line, indent in lines for part in fold(line, width, indent, f"{indent}  "))
 
 
 def paragraphs(texts: Iterable[str], width: int | None) -> str:
-    """Each text starts on a new line. Its further lines are indented."""
+    """Return the texts, each on a new line. The further lines of a text are indented."""
     return "\n".join(line for text in texts for line in fold(text, width, "", "  "))
 
 
 def longest_unit(text: str) -> int:
-    """The length of the longest part that should stay on one line."""
+    """Return the length of the longest part that should stay on one line."""
     return max(map(len, _units(text)))
 
 
@@ -54,15 +56,17 @@ class Room(NamedTuple):
 
 
 class Level(NamedTuple):
-    """One way to divide text. A part that does not fit is divided by the next level. It goes on a new line instead if it fits there and at least the
-    share ``used`` of the current line is full."""
+    """One way to divide text. A part that does not fit is divided by the next level.
+
+    If the part fits on a new line, and at least the share ``used`` of the current line is full, the part goes on a new line instead.
+    """
 
     divide: Callable[[str], list[str]]
     used: float
 
 
 def _units(text: str) -> list[str]:
-    """The words of a text. A number and the word after it are one unit."""
+    """Return the words of a text. A number and the word after it are one unit."""
     units: list[str] = []
     joins_next = False
     for word in text.split(" "):

@@ -20,7 +20,9 @@ _HOUR, _DAY = 3600, 86400
 
 
 def isolation(ledger: Mapping[str, Any]) -> dict[str, Any]:
-    """The section *isolation* of ``output=json``. ``differ`` has the levels of nodes that differ, by host name, ``change`` the services to change."""
+    """Return the section *isolation* of ``output=json``. ``differ`` has the levels of nodes that differ, by host name. ``change`` has the services to
+    change.
+    """
     swarm_isolation = isolation_in(ledger)
     level = str(swarm_isolation.get("level") or OFF)
     recent = (
@@ -43,7 +45,7 @@ def isolation_in(ledger: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def allocated_but_free_for_leader(task: Mapping[str, Any], shown: Mapping[str, Any]) -> list[str]:
-    """The GPUs of a task that swarm may allocate again, because a leader that restarted later counts them as free."""
+    """Return the GPUs of a task that swarm may allocate again, because a leader that restarted later counts them as free."""
     free_for_leader = (shown.get("again") or {}).get(task["id"]) or []
     allocated = [value for values in task["holding"].values() if isinstance(values, list) for value in values]
     return [value for value in free_for_leader if value in allocated]

@@ -14,11 +14,11 @@ from typing import Any
 
 from . import table as tables
 
-MAX_LINES = 20  # lines at a time: an array may have a thousand jobs
+MAX_LINES = 20  # how many lines to print at a time, because an array may have a thousand jobs
 
 
 def state_changes(answer: Mapping[str, Any], reported: dict[str, str]) -> list[str]:
-    """A line for each job whose state differs from the one in ``reported``. Updates ``reported``."""
+    """Return a line for each job whose state differs from its state in ``reported``. Update ``reported``."""
     lines = []
     for job in answer["jobs"]:
         state = _describe_state(job)

@@ -4,8 +4,8 @@
 
 """The last words of a run, below Ansible's recap: how the run went, a table, and the command to type next.
 
-The last task of a playbook runs an action that puts them into its result. The callback gpu_swarm_last_words prints them after the recap. A role
-of this collection may also run in a playbook of the user, which does not load this callback. Then the action prints them itself.
+The last task of a playbook runs an action that puts the last words into its result. The callback gpu_swarm_last_words prints them after the recap. If
+a role of this collection runs in a playbook of the user, this callback is not loaded. Then the action prints the last words itself.
 
 Private to this collection; it may change without notice.
 """
@@ -26,15 +26,16 @@ ACTIONS = ("provision_plan", "report", "swarm_job", "swarm_stack")
 DONE, WAITING, FAILED = "done", "waiting", "failed"
 FAILS, UNREACHABLE = "failed", "cannot be reached"
 COLOURS = {DONE: "green", WAITING: "yellow", FAILED: "red"}
-# Ansible's whole message about a command that failed, in releases up to 2.20, and from 2.21 on.
+# Ansible's whole message about a command that failed, until release 2.20, and since 2.21.
 COMMAND_FAILED = ("non-zero return code", "The command exited with a non-zero return code.")
-# The last words give the reasons of at most this many failures, but name all hosts.
+# The last words contain the reasons of at most this many failures, but the names of all hosts.
 REASONS = 10
 
 
 class LastWords(NamedTuple):
-    """``line`` is the outcome in one line, ``text`` a table or more lines, ``command`` what to type next. Each may be ''. If the verdict is FAILED,
-    these words explain what went wrong on ``hosts``. The callback adds the failures of other hosts."""
+    """The last words of one action. ``line`` is the outcome in one line, ``text`` a table or more lines, ``command`` the command to type next. Each
+    of them may be ''. If the verdict is FAILED, these words explain what went wrong on ``hosts``. The callback adds the failures of other hosts.
+    """
 
     verdict: str
     line: str
@@ -53,7 +54,7 @@ class Collector:
 
 
 def explained() -> set[str]:
-    """The hosts whose failure is explained by the last words so far."""
+    """Return the hosts whose failure is explained by the last words so far."""
     return {host for words in Collector.words if words.verdict == FAILED for host in words.hosts}
 
 
@@ -67,13 +68,13 @@ def say(result: MutableMapping[str, Any], words: LastWords) -> None:
 
 
 def words_in(result: Mapping[str, Any]) -> list[LastWords]:
-    """The last words in a task's result, or in the results of its loop."""
+    """Return the last words in a task's result, or in the results of its loop."""
     words = [_invocation(part).get(KEY) for part in (result, *_items(result))]
     return [LastWords(**fields) for fields in words if isinstance(fields, Mapping)]
 
 
 def without_words(result: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a result without last words."""
+    """Return a copy of a result without last words."""
     invocation = {key: value for key, value in _invocation(result).items() if key != KEY}
     return {**result, "invocation": invocation} if "invocation" in result else dict(result)
 
@@ -95,7 +96,7 @@ def show(words: LastWords) -> None:
 
 
 def failure_line(host: str, what: str, why: str, printed: Mapping[str, str]) -> str:
-    """The line of one failure. ``what`` is FAILS or UNREACHABLE. A reason in ``printed`` (by host) is not repeated."""
+    """Return the line of one failure. ``what`` is FAILS or UNREACHABLE. A reason in ``printed`` (by host) is not repeated."""
     earlier_host = next((name for name, reason in printed.items() if reason == why and name != host), None)
     return f"{host} {what} for the same reason as {earlier_host}." if earlier_host else f"{host} {what}: {why}"
 
@@ -103,8 +104,9 @@ def failure_line(host: str, what: str, why: str, printed: Mapping[str, str]) -> 
 def words_about_failures(
     failed: Mapping[str, str], unreachable: Mapping[str, str], ended_early: bool, printed: Collection[str] = ()
 ) -> LastWords | None:
-    """The last words about failures that no action explained, or None. ``failed`` and ``unreachable`` are reasons by host. The reasons of the hosts
-    in ``printed`` are on the screen already."""
+    """Return the last words about failures that no action explained, or None. ``failed`` and ``unreachable`` are reasons by host. If a host is in
+    ``printed``, its reason is already on the screen.
+    """
     parts = []
     for what, reasons in ((FAILS, failed), (UNREACHABLE, unreachable)):
         printed_names = [name for name in reasons if name in printed]
@@ -126,12 +128,12 @@ def _by_reason(reasons: Mapping[str, str]) -> dict[str, list[str]]:
 
 
 def verdict_of(waiting: Collection[str], failed: Collection[str]) -> str:
-    """The verdict of a run, from the names of waiting and of failed hosts or services."""
+    """Return the verdict of a run, from the names of waiting and of failed hosts or services."""
     return FAILED if failed else WAITING if waiting else DONE
 
 
 def worst(verdicts: Iterable[str]) -> str:
-    """The verdict of a run of several playbooks."""
+    """Return the verdict of a run of several playbooks."""
     return max(verdicts, key=[DONE, WAITING, FAILED].index, default=DONE)
 
 

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A line at the bottom of a terminal. A thread rewrites it, and Ansible's own output goes above it.
+"""A line at the bottom of a terminal. A thread rewrites the line, and Ansible's own output appears above it.
 
-Ansible forks for each task. A fork may happen while the thread holds a lock of Python's files, so the thread writes with os.write, which needs no
-lock. In the forked process, nothing here has an effect.
+Ansible forks for each task, perhaps while the thread holds a lock of Python's files. So the thread writes with os.write, which needs no lock. In the
+forked process, this code does nothing.
 
 Private to this collection; it may change without notice.
 """
@@ -29,8 +29,10 @@ LONG_WAIT_S = 10.0
 
 
 class LiveLine:
-    """``current(now)`` returns the text to show, or '', and for how many seconds the current task has run. If ``rewrites`` is false, only a long wait
-    gets a line, after 10, 20, 40 … seconds."""
+    """The line. ``current(now)`` returns the text to show, or '', and for how many seconds the current task has run.
+
+    If ``rewrites`` is false, the line appears only during a long wait, after 10, 20, 40 … seconds.
+    """
 
     def __init__(self, current: Callable[[float], tuple[str, float]], rewrites: bool, width: Callable[[], int]) -> None:
         self._current, self._rewrites, self._width = current, rewrites, width
@@ -48,7 +50,7 @@ class LiveLine:
         self._erase()
 
     def above(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a method of Ansible's Display: erase the line before it prints, and keep the thread silent during that time."""
+        """Wrap a method of Ansible's Display. The wrapper erases the line before the method prints, and keeps the thread silent meanwhile."""
 
         @functools.wraps(method)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -99,8 +101,11 @@ class LiveLine:
 
 
 def columns() -> int:
-    """Return how wide the terminal is now, or 0 if that is not known. Ansible reads the width once, and uses 79 for a narrow terminal. On a narrow
-    terminal, a line of 79 columns would take several rows, and only the last row can be erased."""
+    """Return the present width of the terminal; 0 if the width is unknown.
+
+    Ansible reads the width only once, and uses 79 for a narrow terminal. On a narrow terminal, a line of 79 columns would need several rows, and only
+    the last row can be erased.
+    """
     try:
         return os.get_terminal_size(sys.stdout.fileno()).columns
     except (OSError, ValueError):

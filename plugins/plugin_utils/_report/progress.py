@@ -54,7 +54,7 @@ class Run:
         self._reset()
 
     def _reset(self) -> None:
-        """Forget everything but the time: the next playbook of the command line has steps of its own."""
+        """Forget everything but the time, because the next playbook of the command line has its own steps."""
         self.step, self.rollout, self._task = "", Rollout(), ""
         self._hosts: dict[str, None] = {}  # the hosts of the step, or of the current batch of a rollout
         self._busy: dict[str, None] = {}  # the hosts on which the current task runs
@@ -63,7 +63,7 @@ class Run:
         self._pending: str | None = None  # the line of the last step, printed when the next step begins
 
     def begin_play(self, step: str, in_batches: bool, now: float) -> list[str]:
-        """``step`` is '' for a play of the user. In a rollout, Ansible starts the play once for each batch."""
+        """Begin a play. ``step`` is '' for a play of the user. In a rollout, Ansible starts the play once for each batch."""
         lines = self._end_batch(now)
         is_next_batch = in_batches and step == self.step
         if not is_next_batch:
@@ -81,7 +81,7 @@ class Run:
         return lines
 
     def open_step(self) -> list[str]:
-        """Print the line of the step before. For a rollout, also print its name as a title."""
+        """Print the line of the previous step. For a rollout, also print its name as a title."""
         if self._opened:
             return []
         self._opened = True
@@ -98,7 +98,7 @@ class Run:
         self._outcomes.update(outcomes)
 
     def end(self, now: float) -> list[str]:
-        """The last lines of the run. A run of a single step has none."""
+        """Return the last lines of the run. A run with a single step has no last lines."""
         lines = self._end_batch(now)
         self._end_step(now)
         lines += self._flush() if self._printed else []
@@ -106,7 +106,7 @@ class Run:
         return lines
 
     def current(self, now: float) -> tuple[str, float]:
-        """The line about the current task, or '', and for how many seconds the task has run."""
+        """Return the line about the current task, or '', and for how many seconds the task has run."""
         hosts, seconds = list(self._busy), now - self._task_began
         if not self.step or not self._hosts:
             return "", seconds
@@ -133,7 +133,7 @@ class Run:
 
 
 def duration(seconds: float) -> str:
-    """``8 s``, ``2 min 5 s`` or ``1 h 3 min``."""
+    """Return a duration such as ``8 s``, ``2 min 5 s`` or ``1 h 3 min``."""
     whole = int(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -142,12 +142,12 @@ def duration(seconds: float) -> str:
 
 
 def step_line(name: str, hosts: int, seconds: float) -> str:
-    """The line of a finished step."""
+    """Return the line of a finished step."""
     return f"{name:{NAME_WIDTH}}  {f'{hosts} hosts' if hosts > 1 else '':>9}  {duration(seconds):>11}"
 
 
 def outcomes_in(action: str, host: str, result: Mapping[str, Any]) -> dict[str, str]:
-    """The outcome of a host in a task's result, as {host: text}: an answer of host_outcome, or the fact gpu_swarm_outcome."""
+    """Return the outcome of a host in a task's result, as {host: text}: an answer of host_outcome, or the fact gpu_swarm_outcome."""
     outcome = result if action.endswith(".host_outcome") else (result.get("ansible_facts") or {}).get("gpu_swarm_outcome")
     if not isinstance(outcome, Mapping) or not outcome.get("state"):
         return {}
@@ -156,7 +156,7 @@ def outcomes_in(action: str, host: str, result: Mapping[str, Any]) -> dict[str, 
 
 
 def notes_in(action: str, host: str, result: Mapping[str, Any]) -> list[str]:
-    """The messages of a debug task of this collection, as lines."""
+    """Return the messages of a debug task of this collection, as lines."""
     if action != "ansible.builtin.debug":
         return []
     items = result["results"] if isinstance(result.get("results"), list) else [result]

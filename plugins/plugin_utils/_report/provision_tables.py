@@ -32,14 +32,14 @@ MIB_PER_GIB = 1024
 
 
 def impact(steps: Mapping[str, Step], width: int | None) -> str:
-    """The table printed before any change: what the run will do, and which hosts wait. '' if there is nothing to do."""
+    """Return the table to print before any change: what the run will do, and which hosts wait. '' if the run has nothing to do."""
     shown = {name: step for name, step in steps.items() if step.error or step.needs or step.groups or step.maintained or step.fault.pauses}
     rows = [(name, _describe_step(step)) for name, step in shown.items()]
     return render(["node", "impact"], rows, width) if rows else ""
 
 
 def _describe_step(step: Step) -> str:
-    # An earlier run left this node paused. Other nodes return to service at the end of their window, so that is not mentioned.
+    # An earlier run left this node paused. All other nodes return to service at the end of their window, so the table omits this.
     returns = MARKED in step.groups and not WINDOWS & set(step.groups)
     texts = ["returns to service"] if returns else ["stays paused"] if step.membership.left_paused and (step.error or step.fault.text) else []
     if step.membership.by_hand:
@@ -61,7 +61,7 @@ def by_verdict(states: Mapping[str, HostState]) -> dict[Verdict, list[str]]:
 
 
 def outcome(states: Mapping[str, HostState], changed: Sequence[str], done_text: str = "as they should be") -> LastWords:
-    """The line that sums up a run. ``changed`` has the hosts on which the run did anything."""
+    """Return the line that sums up a run. ``changed`` has the hosts on which the run did anything."""
     hosts_by_verdict = by_verdict(states)
     done = f"{len(hosts_by_verdict[Verdict.DONE])} of {len(states)} hosts are {done_text}"
     failed, waiting = hosts_by_verdict[Verdict.FAILED] + hosts_by_verdict[Verdict.UNTOUCHED], hosts_by_verdict[Verdict.WAITING]
@@ -77,13 +77,13 @@ def outcome(states: Mapping[str, HostState], changed: Sequence[str], done_text: 
 
 
 def list_by_verdict(verdicts: Mapping[Verdict, list[str]], width: int | None) -> str:
-    """The hosts by verdict, as text. '' if all are done."""
+    """Return the hosts by verdict, as text. '' if all are done."""
     lines = [f"{verdict.value}: {', '.join(names)}" for verdict, names in verdicts.items() if names and verdict is not Verdict.DONE]
     return paragraphs([f"{Verdict.DONE.value}: {len(verdicts[Verdict.DONE])} hosts", *lines], width) if lines else ""
 
 
 def command_for_the_rest(verdicts: Mapping[Verdict, list[str]], command: Callable[[list[str]], RerunCommand]) -> str:
-    """The command that repeats this run for the hosts that are not done. It is not folded, so that it can be copied."""
+    """Return the command that repeats this run for the hosts that are not done. It is not folded, so that it can be copied."""
     unfinished = [name for verdict, names in verdicts.items() if verdict is not Verdict.DONE for name in names]
     if not unfinished:
         return ""
@@ -93,7 +93,7 @@ def command_for_the_rest(verdicts: Mapping[Verdict, list[str]], command: Callabl
 
 
 def check_outcome(steps: Mapping[str, Step]) -> LastWords:
-    """The last words of a run in check mode."""
+    """Return the last words of a run in check mode."""
     failing = [name for name, step in steps.items() if step.error]
     waiting = [name for name, step in steps.items() if step.work.waits_for and not step.error]
     changing = [name for name, step in steps.items() if step.groups and not step.error]
@@ -106,7 +106,7 @@ def check_outcome(steps: Mapping[str, Step]) -> LastWords:
 def deprovision_state(step: Step, end: End) -> HostState:
     """Return the state of a host after deprovision: absent, or the first part that is not done yet.
 
-    If the swarm has no manager any more, that counts as an answer.
+    If the swarm has no manager any more, assume that a manager answered.
     """
     node = end.node
     unfinished = not_done(step, end.outcome, node) or refused(end)
@@ -126,7 +126,7 @@ def deprovision_state(step: Step, end: End) -> HostState:
 
 
 def deprovision_row(host: Host, step: Step, state: HostState, files: bool = False) -> list[str]:
-    """The table row of a host. ``files``: the files were restored, and all earlier steps were done, even if the run failed later."""
+    """Return the table row of a host. ``files`` says that the files were restored. Then all earlier steps were done, even if the run failed later."""
     finished = state.state in (State.ABSENT, State.STILL_A_MEMBER)
     done = describe_removed(step if finished else replace(step, needs=[need for need in step.needs if files and need in UP_TO_FILES]))
     return [host.name, done or NOTHING, state.text]
@@ -149,7 +149,7 @@ def old_entries(ids: Mapping[str, str | None], nodes: Mapping[str, Mapping[str, 
 
 
 def row(host: Host, node: Mapping[str, Any] | None, state: HostState) -> list[str]:
-    """The row of a host in the table at the end."""
+    """Return the row of a host in the table at the end."""
     answer = host.assessed or {}
     return [
         host.name,
@@ -161,7 +161,7 @@ def row(host: Host, node: Mapping[str, Any] | None, state: HostState) -> list[st
 
 
 def cards(models: Sequence[str], sizes_mib: Sequence[float | None]) -> str:
-    """The column *GPUs*, such as ``8 × NVIDIA-H100-80GB-HBM3 (79.6 GiB)``."""
+    """Return the column *GPUs*, such as ``8 × NVIDIA-H100-80GB-HBM3 (79.6 GiB)``."""
     counts = Counter(zip(models, sizes_mib, strict=True))
     parts = [f"{count} × {model}" + (f" ({mib / MIB_PER_GIB:.1f} GiB)" if mib else "") for (model, mib), count in counts.items()]
     return ", ".join(parts) or NOTHING

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Builds a command that repeats this run. It can be pasted and shows no value that may be a secret.
+"""Builds a command that repeats this run. The user can paste the command. It shows no value that may be a secret.
 
 Private to this collection; it may change without notice.
 """
@@ -23,7 +23,7 @@ from yaml import YAMLError
 
 from ...module_utils._mask import mask
 
-# Keys are the names in Ansible's record of its command line. A flag that asks for a password is no secret, nor is the path of a password file.
+# Keys are the names in Ansible's record of its command line. A flag that asks for a password and the path of a password file are not secret.
 FLAGS = {"ask_pass": "-k", "become_ask_pass": "-K", "ask_vault_pass": "-J", "become": "-b", "diff": "-D"}
 VALUES = {
     "inventory": "-i", "remote_user": "-u", "private_key_file": "--private-key", "forks": "-f", "become_user": "--become-user",
@@ -84,7 +84,7 @@ def _joined(option: str, separator: str, value: Any) -> list[str]:
 
 
 def _variables(texts: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The words for ``--extra-vars`` that may be shown, and the names of the variables that may not."""
+    """Return the words for ``--extra-vars`` that may be shown, and the names of the variables that must not be shown."""
     words, hidden = [], []
     for text in map(str, texts):
         if text.startswith("@"):  # a file: it can be read again
@@ -100,7 +100,7 @@ def _variables(texts: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def _parse_extra_vars(text: str) -> list[tuple[str, Any]]:
-    """The variables that an ``--extra-vars`` text sets. An unreadable text has none; Ansible has already refused it."""
+    """Return the variables that an ``--extra-vars`` text sets; {} for an unreadable text, which Ansible has already refused."""
     try:
         variables = yaml_load(text) if text.lstrip()[:1] in ("{", "[") else parse_kv(text)
     except (AnsibleError, YAMLError):

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The columns *advertised* and *free* of the table (pure): what the manager shows, and what was decided if that differs.
+"""The columns *advertised* and *free* of the table (pure): what the manager shows, and the decision if it differs.
 
 Private to this collection; it may change without notice.
 """
@@ -30,14 +30,14 @@ def advertised(answer: Mapping[str, Any], node: Mapping[str, Any] | None) -> str
 
 
 def free(node: Mapping[str, Any] | None) -> str:
-    """What the manager can still allocate on the node. Several kinds are listed one by one, because GPUs and MiB cannot be added up."""
+    """Return the resources that the manager can still allocate on the node. List several kinds one by one, because GPUs and MiB cannot be added."""
     resources = (node or {}).get("resources") or {}
     counts = _counts({kind: entry["free"] for kind, entry in resources.items() if entry["total"]})
     return str(*counts.values()) if len(counts) == 1 else _describe(counts) or NOTHING
 
 
 def _offered(node: Mapping[str, Any]) -> dict[str, Any]:
-    """The resources that the node offers. The ledger also lists kinds that only tasks still have; they are skipped."""
+    """Return the resources that the node offers. The ledger also lists kinds that only tasks still have. Skip these kinds."""
     resources = node["resources"]
     return {kind: entry["values"] if entry["type"] == "named" else entry["total"] for kind, entry in resources.items() if entry["total"]}
 
@@ -49,12 +49,12 @@ def _running_resources(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _differing_kinds(answer: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the decided kinds that the manager shows differently. None if all are as decided, or if nothing was decided."""
+    """Return the decided kinds that the manager shows differently. None if all kinds are as decided, or if nothing was decided."""
     if answer.get("failed") or "resources" not in answer:
         return None
     wanted = generic_resources.parse(answer["resources"])
     differs = {kind: values for kind, values in wanted.items() if _comparable(values) != _comparable(shown.get(kind))}
-    # Kinds that others configured stay. GPUs under a kind that was not decided are drift, which the assessment of the node found too.
+    # Ignore kinds that others configured. GPUs under a kind that was not decided are drift, which the assessment of the node also found.
     gpus_of_other_kind = bool(answer.get("drift")) and any(kind not in wanted and _are_gpus(values) for kind, values in shown.items())
     return differs or (wanted if gpus_of_other_kind else None)
 

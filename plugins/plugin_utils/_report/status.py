@@ -32,8 +32,11 @@ Row = dict[str, Any]
 
 
 def status(ledger: Mapping[str, Any], fault_limit: int = Host.fault_limit) -> dict[str, Any]:
-    """The whole status, as ``output=json`` prints it: a list of rows for each section, and the names of waiting and of failed nodes and services.
-    ``fault_limit`` is the percentage of GPU nodes that may be paused for a fault."""
+    """Return the whole status, as ``output=json`` prints it: a list of rows for each section, and the names of waiting and of failed nodes and
+    services.
+
+    ``fault_limit`` is the percentage of GPU nodes that may be paused for a fault.
+    """
     kept_reasons = kept_in_service(ledger["nodes"], fault_limit)
     result: dict[str, Any] = {
         "nodes": [_node(node, isolation_in(ledger), kept_reasons.get(node["id"])) for node in ledger["nodes"]],
@@ -56,13 +59,13 @@ def status(ledger: Mapping[str, Any], fault_limit: int = Host.fault_limit) -> di
 
 
 def outcome(fleet_status: Mapping[str, Any]) -> str:
-    """Summarise in one line what has failed and what waits, or that there is no problem."""
+    """Summarise in one line what has failed and what waits, or that everything is fine."""
     parts = [f"{word}: {shortened(names)}" for word, names in (("Wrong", fleet_status["wrong"]), ("Waiting", fleet_status["waiting"])) if names]
     return ". ".join(parts) + "." if parts else "All is as it should be."
 
 
 def service_row(ledger: Mapping[str, Any], service: str) -> Row | None:
-    """The row of one service, by its name or id. None if the swarm has no such service."""
+    """Return the row of the service with this name or id. None if the swarm has no such service."""
     return next((_service(entry, ledger["nodes"]) for entry in ledger.get("explained") or [] if service in (entry["service"], entry["id"])), None)
 
 
@@ -88,7 +91,7 @@ def _node(node: Mapping[str, Any], swarm_isolation: Mapping[str, Any], kept_reas
 
 
 def _state(node: Mapping[str, Any], swarm_isolation: Mapping[str, Any]) -> tuple[str, Verdict, str]:
-    """Return the state in a word or two, its verdict, and details."""
+    """Return the state in one or two words, the verdict, and details."""
     unschedulable, reported = availability.why_closed(node), node.get("health") or {}
     problem = _report_of(reported)
     if node["state"] != "ready":
@@ -110,7 +113,7 @@ def _state(node: Mapping[str, Any], swarm_isolation: Mapping[str, Any]) -> tuple
 
 
 def _with_excluded_cards(state: tuple[str, Verdict, str], node: Mapping[str, Any]) -> tuple[str, Verdict, str]:
-    """Add the failed cards that the node does not advertise. They count as a failure until somebody consents to fewer GPUs."""
+    """Add the failed cards that the node does not advertise. They are a failure until somebody consents to fewer GPUs."""
     cards = ", ".join(map(describe_label, unaccepted_losses(node["labels"])))
     if not cards:
         return state
@@ -128,7 +131,7 @@ def _other_isolation(node: Mapping[str, Any], swarm_isolation: Mapping[str, Any]
 
 
 def _report_of(reported: Mapping[str, Any]) -> str:
-    """What the node reports about its GPUs and files, or '' if all is well."""
+    """Return what the node reports about its GPUs and files; '' if all is well."""
     parts = [reported["text"] + (RETURNED if reported["returned"] else "")] if reported and reported["state"] != OK else []
     return "; ".join(parts + (["its files no longer contain what provision wrote"] if reported.get("drift") else []))
 
@@ -195,7 +198,7 @@ def _faulty(nodes: Iterable[Row], twice: Iterable[Mapping[str, Any]]) -> Iterabl
 
 
 def _allocated_but_free(ledger: Mapping[str, Any]) -> Iterable[Row]:
-    """GPUs that a task has but the leader counts as free."""
+    """Yield the GPUs that a task has but the leader counts as free."""
     swarm_isolation = isolation_in(ledger)
     for node in ledger["nodes"]:
         for task in node["tasks"]:
@@ -220,7 +223,7 @@ def _allocation_finding(finding: Mapping[str, Any]) -> Row:
 
 
 def _totals(ledger: Mapping[str, Any]) -> list[Row]:
-    """The sums by kind and model. ``schedulable`` counts free resources on schedulable nodes. A task needs all of its GPUs on one node."""
+    """Return the sums by kind and model. ``schedulable`` counts free resources on schedulable nodes. A task needs all of its GPUs on one node."""
     rows: dict[tuple[str, str], Row] = {}
     for node in ledger["nodes"]:
         model = model_of(node)
@@ -257,7 +260,7 @@ def _names_by(rows: Iterable[Row], key: str, verdict: Verdict) -> list[str]:
 
 
 def only_service(service: Row) -> dict[str, Any]:
-    """The status of one service, as ``output=json`` prints it."""
+    """Return the status of one service, as ``output=json`` prints it."""
     return {
         "pending": [service],
         "waiting": _names_by([service], "service", Verdict.WAITING),

@@ -39,7 +39,7 @@ class Screen:
         self._width, self._paint = width, paint
 
     def show(self, fleet_status: Mapping[str, Any], what: str) -> str:
-        """The sections for ``what``."""
+        """Return the sections that ``what`` names."""
         sections = {
             "all": (self._nodes, self._totals, self._pending, self._allocation_findings),
             "free": (self._free, self._totals),
@@ -92,7 +92,7 @@ class Screen:
         return self._table(("node", "kind", "free", "takes no tasks", "resources"), rows) if rows else "Nothing is free."
 
     def _holders(self, fleet_status: Mapping[str, Any]) -> str:
-        columns = ("node", "task", "owner", "for", "kind", "resource")  # there is no column for the service, because each task name begins with it
+        columns = ("node", "task", "owner", "for", "kind", "resource")  # no column for the service: task names begin with its name
         rows = [dict(row, **{"for": duration(row["age"]), "owner": row["owner"] or NOTHING}) for row in fleet_status["holders"]]
         return self._table(columns, [([row[name] for name in columns], "") for row in rows]) if rows else "Nothing is allocated."
 
@@ -101,7 +101,7 @@ class Screen:
         return self._table(("node", "what", "details"), rows) if rows else "Nothing is faulty."
 
     def _allocation_findings(self, fleet_status: Mapping[str, Any]) -> str:
-        """Where processes differ from the allocations; '' if they agree."""
+        """Return where processes differ from the allocations; '' if they agree."""
         rows = [((row["node"], row["card"], row["details"]), Verdict.WAITING.value) for row in fleet_status["allocation_findings"]]
         return self._table(("node", "GPU", "what uses it"), rows) if rows else ""
 
@@ -112,7 +112,7 @@ class Screen:
         return "\n".join([*(self._fold(part) for part in parts), *self._commands(fleet_status["on_gpu_nodes"])])
 
     def _commands(self, services: Sequence[Mapping[str, Any]]) -> list[str]:
-        """The commands are not folded, so that they can be copied."""
+        """Return the commands as lines. They are not folded, so that they can be copied."""
         commands = dedicated.keep_off_commands(services)
         return ["to keep them off dedicated nodes:", *(f"  {printable(command)}" for command in commands)] if commands else []
 
@@ -132,7 +132,7 @@ class Screen:
 
 
 def duration(seconds: float | None) -> str:
-    """The duration in the largest unit that fits at least twice, else in seconds."""
+    """Return the duration in the largest unit that fits at least twice, else in seconds."""
     if seconds is None:
         return NOTHING
     size, unit = next((entry for entry in DURATION_UNITS if seconds >= 2 * entry[0]), DURATION_UNITS[-1])

@@ -17,7 +17,7 @@ from ...module_utils._printable import printable
 from .fold import fold, longest_unit
 
 GAP, NOTHING = "  ", "–"
-# The least width of a folded column. If there is no room for that, each row becomes a block of lines.
+# The least width of a folded column. If the terminal is too narrow for this width, each row becomes a block of lines.
 MIN_COLUMN = 20
 
 
@@ -33,13 +33,13 @@ class Table(NamedTuple):
 
 
 def render(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int | None) -> str:
-    """Return the table as text. Columns are padded to their widest cell, and numbers are aligned right. ``width`` is that of the terminal."""
+    """Return the table as text. Columns are padded to their widest cell, and numbers are aligned right. ``width`` is the width of the terminal."""
     table = layout(headings, rows, width)
     return "\n".join([*table.head, *(line for row in table.rows for line in row)])
 
 
 def layout(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int | None) -> Table:
-    """Lay out the table. If it is wider than ``width``, fold its widest columns, or print each row as a block of lines where that is shorter."""
+    """Lay out the table. If the table is wider than ``width``, fold its widest columns, or print each row as a block of lines if this is shorter."""
     cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     blocks = Table([], [_block(headings, row, width) for row in cells]) if width else None
     limits = _limits(list(zip(headings, *cells, strict=True)), width)
@@ -61,7 +61,7 @@ def layout(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int
 
 
 def _limits(columns: Sequence[Sequence[str]], width: int | None) -> list[int]:
-    """The greatest width of each column, or [] if the table does not fit. The widest columns shrink first, but no name in them is split."""
+    """Return the greatest width of each column, or [] if the table does not fit. The widest columns shrink first, but no name in them is split."""
     maximum = [max(map(len, column)) for column in columns]
     room = (width or sum(maximum) + len(GAP) * len(maximum)) - len(GAP) * (len(maximum) - 1)
     minimum = [_min_width(column, room) for column in columns]
@@ -70,14 +70,14 @@ def _limits(columns: Sequence[Sequence[str]], width: int | None) -> list[int]:
 
 
 def _min_width(column: Sequence[str], room: int) -> int:
-    """The least width of a column that keeps its names whole. A name that is too long for any table sticks out of its column."""
+    """Return the least width of a column that does not divide its names. A name that is too long for any table sticks out of its column."""
     heading, *cells = column
     longest = max(map(len, cells), default=0)
     return max(longest_unit(heading), min(longest, max([MIN_COLUMN, *(long for cell in cells if (long := longest_unit(cell)) <= room)])))
 
 
 def _block(headings: Sequence[str], row: Sequence[str], width: int) -> list[str]:
-    """A row as a block of lines: the first cell, and below it the other cells, several on a line."""
+    """Return a row as a block of lines. The first line is the first cell. Below it are the other cells, several on a line."""
     (_heading, first), *rest = zip(headings, row, strict=True)
     lines, beside = fold(f"{headings[0]}: {first}", width, "", GAP * 2), False
     for text in (f"{heading}: {cell}" for heading, cell in rest if cell not in ("", NOTHING)):

@@ -15,7 +15,8 @@ from .fold import fold_text
 
 
 def width(columns: int) -> int:
-    """Return COLUMNS of the environment, else ``columns``, the width that Ansible read. On a terminal it is at least 79, in a pipe or a log it is 79.
+    """Return COLUMNS of the environment, or else ``columns``, the width that Ansible read. Ansible's width is at least 79 on a terminal, and 79 in a
+    pipe or a log.
 
     An action cannot query the terminal, because Ansible runs it in a process without a terminal.
     """
@@ -24,5 +25,5 @@ def width(columns: int) -> int:
 
 
 def fit(text: str, columns: int) -> str:
-    """Fold text that is printed during a run, so that its lines fit the terminal. An escape code in it has no effect."""
+    """Fold text that is printed during a run, so that its lines fit the terminal. Escape codes in the text have no effect."""
     return fold_text(text, width(columns))

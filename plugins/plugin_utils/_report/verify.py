@@ -59,8 +59,9 @@ class SwarmResult(NamedTuple):
 def host_result(
     assessed: Mapping[str, Any] | None, node: Mapping[str, Any] | None, node_id: str | None, swarm: SwarmResult, id_error: str | None = None
 ) -> HostResult:
-    """Combine all results for a host. ``assessed`` is the host's answer of gpu_node, ``node`` the manager's entry for it.
-    ``id_error`` is the reason why the node id that the host shows cannot be right, or None."""
+    """Combine all results for a host. ``assessed`` is the host's answer of gpu_node. ``node`` is the host's entry in the manager's ledger.
+    ``id_error`` is the reason why the node id that the host shows cannot be right, or None.
+    """
     tested = swarm.tested
     if not assessed or assessed.get("unreachable") or assessed.get("failed"):
         why = (assessed or {}).get("msg") or "the host did not answer"
@@ -91,8 +92,9 @@ def _differences(assessed: Mapping[str, Any], node: Mapping[str, Any]) -> list[s
 def _isolation_differences(assessed: Mapping[str, Any], node: Mapping[str, Any], shown: Mapping[str, Any]) -> list[str]:
     """Describe how the guard of a GPU node differs from the swarm's label, as a list of at most one text.
 
-    Drift does not show this if no setting names the level: a node without a guard is then assessed as one that needs none. A guard that an
-    operator's file turns off is reported below the table."""
+    If no setting names the level, the drift does not show this difference, because a node without a guard is then assessed as if it needed no guard.
+    If an operator's file turns a guard off, a text below the table reports this.
+    """
     guard, level = assessed.get("isolation"), shown.get("level")
     # If the node was assessed for this level, its drift already shows the difference.
     if "isolation" not in assessed or assessed.get("isolation_level") == level or not (assessed.get("gpus") and has_gpus(node)):
@@ -117,9 +119,10 @@ def _describe_check(check: Mapping[str, Any]) -> str:
 
 
 def rows(name: str, result: HostResult) -> list[list[str]]:
-    """The rows of a host: one for each tested kind, with equal rows merged, and one for each fault of the node itself.
+    """Return the rows of a host: one row for each tested kind, with equal rows merged, and one row for each fault of the node itself.
 
-    Remedies are not in the table; they are reported elsewhere."""
+    Remedies are not in the table. They are reported elsewhere.
+    """
     equal = Counter(tuple(_row(name, check)) for check in result.checks)
     lines = [
         [name, f"{count} × {reserved}" if count > 1 and reserved != NOTHING else reserved, *rest] for (_name, reserved, *rest), count in equal.items()
@@ -145,7 +148,7 @@ def _first_sentence(text: str) -> str:
 
 
 def images(names: Mapping[str, str], tested: Mapping[str, Any]) -> list[str]:
-    """Lines that name each test image, why it was chosen, and on which hosts. ``names`` maps node ids to hosts."""
+    """Return lines that name each test image, why it was chosen, and on which hosts. ``names`` maps node ids to hosts."""
     used: dict[str, list[str]] = {}
     for check in tested.get("checks") or []:
         image, name = check.get("image"), names.get(check["node"])
@@ -157,7 +160,7 @@ def images(names: Mapping[str, str], tested: Mapping[str, Any]) -> list[str]:
 
 
 def enforcement(answers: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
-    """Lines that name the hosts on which tasks can see all GPUs, and why. ``answers`` has the answer of gpu_node for each host."""
+    """Return lines that name the hosts on which tasks can see all GPUs, and why. ``answers`` has the answer of gpu_node for each host."""
     hosts_by_text: dict[str, list[str]] = {}
     for name, answer in answers.items():
         if answer and "isolation" in answer and (answer.get("engine") or {}).get("running"):
@@ -179,7 +182,7 @@ def untested(ids: Mapping[str, str | None], tested: Mapping[str, Any]) -> dict[s
 
 
 def outcome(hosts: Sequence[str], problems: Mapping[str, Any], not_tried: Mapping[str, str]) -> str:
-    """The line that sums up the result."""
+    """Return the line that sums up the result."""
     if problems:
         return f"Something is wrong with {len(problems)} of {len(hosts)} nodes: {shortened(list(problems))}."
     if not_tried:
@@ -192,7 +195,7 @@ def outcome(hosts: Sequence[str], problems: Mapping[str, Any], not_tried: Mappin
 
 
 def summary(hosts: Sequence[str], problems: Mapping[str, Any], tested: Mapping[str, Any]) -> str:
-    """The counts for the line below the table."""
+    """Return the counts for the line below the table."""
     checks = tested.get("checks") or []
     allocated = [check for check in checks if check["probe"] not in DESCRIPTIONS and check["state"] == PASSED]
     cards = len({device for check in allocated for device in check["seen"]})  # several slots see the same card

@@ -44,7 +44,7 @@ class Batch:
     check_mode: bool = False
     ledger: Mapping[str, Any] = field(default_factory=dict)
     lease: Mapping[str, Any] = field(default_factory=dict)
-    lease_known: bool = False  # whether this step has requested the lease; otherwise each host uses the answer that its own batch got
+    lease_known: bool = False  # whether this step has requested the lease; otherwise each host uses the answer that its batch got
     say: Callable[[str], None] = print
     warn: Callable[[str], None] = print
     outcomes: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Batch:
     _members: dict[str, Member] = field(default_factory=dict)
 
     def member(self, name: str) -> Member:
-        """A host of the run, with everything that this step knows about it so far."""
+        """Return a host of the run, with all that this step knows about it so far."""
         if name not in self._members:
             self._members[name] = member_of(name, self.variables[name])
         return replace(self._members[name], lease=self.lease) if self.lease_known else self._members[name]
@@ -63,12 +63,14 @@ class Batch:
         return self.view_by(self.ledger, names)
 
     def view_by(self, ledger: Mapping[str, Any] | None, names: Iterable[str] | None = None) -> View:
-        """The same view with this ``ledger``. Pass None if the latest ledger is older than the lease, because it would show the former holder."""
+        """Return the same view with this ``ledger``. If the latest ledger is older than the lease, pass None, because the ledger would show the
+        former holder.
+        """
         return by_ledger((self.member(name) for name in (self.hosts if names is None else names)), ledger)
 
     @property
     def remaining(self) -> list[str]:
-        """The hosts without an outcome, which go on."""
+        """Return the hosts without an outcome. The run continues with these hosts."""
         return [name for name in self.hosts if not self.member(name).outcome]
 
     def give_outcome(self, names: Iterable[str], state: State, reason: str, **more: Any) -> None:
@@ -79,7 +81,7 @@ class Batch:
                 self._members[name] = replace(self._members[name], outcome=outcome_of({FACT: self.outcomes[name]}))
 
     def longest(self, setting: str) -> int:
-        """The highest value of this setting in the batch."""
+        """Return the highest value of this setting in the batch."""
         return max((self.plan["steps"][name]["settings"][setting] for name in self.hosts), default=0)
 
     def query(self) -> Answer:
@@ -91,7 +93,7 @@ class Batch:
         return {"keep_label": self.plan["settings"]["provision_keep_label"]}
 
     def read_ledger(self) -> bool:
-        """Read the ledger; return whether the manager answered. Managers that have just lost their leader get time to elect another."""
+        """Read the ledger. Return whether the manager answered. Managers that have just lost their leader get time to elect another leader."""
         self.ledger = self._call_after_election(self.query)
         return "nodes" in self.ledger
 
@@ -99,18 +101,20 @@ class Batch:
         return self.poll(call, _waits_for_election, ELECTION_S, self.say, 1)
 
     def wait(self, waits_for: Callable[[Answer], list[str]], timeout: float, delay: float = 2) -> Answer:
-        """Query until ``waits_for`` returns nothing, or the time is over. Return the last answer. A failed answer does not replace the ledger."""
+        """Query until ``waits_for`` returns nothing, or until the time is over. Return the last answer. A failed answer does not replace the ledger.
+        """
         answer = self.poll(self.query, waits_for, timeout, self.say, delay)
         self.ledger = answer if "nodes" in answer else self.ledger
         return answer
 
     def acquire(self, **more: Any) -> bool:
-        """Acquire or renew the lease, unless another run has it; return whether the manager answered. ``more`` are options of swarm_lease."""
+        """Acquire or renew the lease, unless another run has it. Return whether the manager answered. ``more`` are options of swarm_lease."""
         self.set_lease(self._call_after_election(lambda: self.call("swarm_lease", ttl=self.ttl, force=self.force, **more)))
         return "acquired" in self.lease
 
     def write(self, updates: list[dict[str, Any]], **more: Any) -> Answer:
-        """Call swarm_nodes. It writes only while this run has the lease, so that a call that hung cannot write later. ``more`` are its options."""
+        """Call swarm_nodes with the options ``more``. The module writes only while this run has the lease, so that a hanging call cannot write later.
+        """
         holder = {"holder": self.lease["holder"]} if self.lease.get("acquired") else {}
         return self._call_after_election(lambda: self.call("swarm_nodes", nodes=updates, **holder, **self._keep_label, **more))
 

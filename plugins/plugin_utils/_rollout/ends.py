@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How a run ended for each host (pure): for its table, its exit status, and its note on the swarm.
+"""How a run ended for each host (pure). The results are for the table, for the exit status, and for the note on the swarm.
 
 Private to this collection; it may change without notice.
 """
@@ -32,11 +32,11 @@ class End(NamedTuple):
     node: Mapping[str, Any] | None  # its entry in the manager's ledger
     outcome: Outcome | None = None  # why its change was not finished
     answered: bool = True  # whether a manager gave a ledger
-    kept: tuple[str, ...] = ()  # the tasks that prevented writing its labels or availability
+    kept: tuple[str, ...] = ()  # the tasks that kept the run from writing its labels or availability
 
 
 def state_of(host: Host, step: Step, end: End) -> HostState:
-    """Ready, or the one reason why this host is not ready."""
+    """Return ready, or the first reason why this host is not ready."""
     node = end.node
     unfinished = not_done(step, end.outcome, node) or refused(end)
     if unfinished:
@@ -61,7 +61,7 @@ def state_of(host: Host, step: Step, end: End) -> HostState:
 
 
 def _gpu(gpu: Mapping[str, Any]) -> str:
-    """The index of a GPU. If it failed, a description of the card, for the person who replaces it."""
+    """Return the index of a GPU. If the GPU failed, return a description of the card for the person who replaces it."""
     return describe_gpu(gpu) if "last_known" in gpu else str(gpu["index"])
 
 
@@ -108,8 +108,9 @@ def not_returned(node: Mapping[str, Any]) -> HostState:
 
 
 def ends(view: View, kept: Iterable[Mapping[str, Any]] = (), unlabelled: str = "") -> dict[str, End]:
-    """The end of each host. ``kept`` are the nodes that swarm_nodes refused to change, as it returns them. ``unlabelled`` is the reason why labels
-    could not be set, or ''."""
+    """Return the end of each host. ``kept`` are the nodes that swarm_nodes refused to change, as swarm_nodes returns them. ``unlabelled`` is the
+    reason why labels could not be set, or ''.
+    """
     tasks = refused_by_node(kept)
     id_errors = identity_errors(
         {member.name: member.node_id for member in view}, view.nodes
@@ -127,7 +128,7 @@ def ends(view: View, kept: Iterable[Mapping[str, Any]] = (), unlabelled: str = "
 
 
 def _unfinished_outcomes(view: View, unlabelled: str) -> dict[str, Outcome]:
-    """The outcomes of hosts that still lack their labels or are out of service, by host: the call failed, or another run changes the swarm."""
+    """Return the outcomes of hosts that still lack their labels or are out of service, by host. The call failed, or another run changes the swarm."""
     to_label = View(tuple(member for member in view if LABEL in member.step.groups), view.ledger)
     if unlabelled:
         return dict.fromkeys((member.name for member in to_label), Outcome(State.FAILED, UNLABELLED % unlabelled))
@@ -138,6 +139,6 @@ def _unfinished_outcomes(view: View, unlabelled: str) -> dict[str, Outcome]:
 
 
 def failed_before(ledger: Mapping[str, Any] | None) -> bool:
-    """Return whether the last run noted failed hosts. The alert about them ends only when a run notes that no host failed."""
+    """Return whether the last run noted failed hosts. The alert about failed hosts ends only when a run notes that no host failed."""
     last_run = ((ledger or {}).get("swarm") or {}).get("last_run") or {}
     return (last_run.get("hosts") or {}).get(Verdict.FAILED.value, 0) > 0

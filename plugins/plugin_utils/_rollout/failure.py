@@ -30,8 +30,9 @@ class Failure(NamedTuple):
 
 
 def is_late(result: Mapping[str, Any]) -> bool:
-    """Return whether the task exceeded its time-out, and may still run. ansible-core 2.18 and newer have a field for this; older ones only a
-    message."""
+    """Return whether the task exceeded its time-out, and may still run. ansible-core 2.18 and newer have a field for this. Older releases only have a
+    message.
+    """
     return "timedout" in result or LATE in str(result.get("msg") or "")
 
 
@@ -54,8 +55,10 @@ def outcome(name: str, facts: Mapping[str, Any], failure: Failure, failed_as: st
 
 def _started_work(name: str, facts: Mapping[str, Any], result: Mapping[str, Any]) -> list[str]:
     """Describe the work that must end before dockerd restarts: work that started after the assessment, or else running containers without a service.
+
     Tasks of services are excluded, because the drain already gave them time to end. Any module may have returned ``result``, and the host may lie, so
-    check its form."""
+    check the form of ``result``.
+    """
     started, busy = (result[key] if CONTAINERS(result.get(key)) else None for key in ("came", "busy"))
     started_work = [item for item in busy or () if not item["service"]] if started is None else started
     return member_of(name, facts).blocking(started_work) + list(facts.get("swarm_member_waits_for") or ())

@@ -30,10 +30,11 @@ PAUSE, DRAIN, FORMER = "pause", "drain", "former"
 
 
 def availability_updates(view: View, to: str, labels: bool = True) -> list[dict[str, Any]]:
-    """The updates of the nodes' availability. A host has no update if its node is not listed or stays as it is, or if another run has the lease.
+    """Return the updates of the nodes' availability. A host has no update if its node is not listed, if its node does not change, or if another run
+    has the lease.
 
-    ``pause``: the scheduler places no new tasks there. ``drain``: swarm also moves the tasks that the ledger shows there. ``former``: the nodes
-    return to their former availability, with their ``labels`` as decided. Without ``labels``, only nodes that a run paused or drained return.
+    ``pause``: the scheduler places no new tasks on the node. ``drain``: swarm also moves the tasks that the ledger shows on the node. ``former``: the
+    nodes return to their former availability, with their ``labels`` as decided. Without ``labels``, only nodes that a run paused or drained return.
     """
     updates = []
     for member in view:
@@ -52,19 +53,19 @@ def availability_updates(view: View, to: str, labels: bool = True) -> list[dict[
 
 
 def _leaves_service(member: Member, to: str) -> bool:
-    """Return whether to pause or drain the node: its change goes on, and for a drain, tasks run there that must move."""
+    """Return whether to pause or drain the node. A host with an outcome does not change, so its node is neither paused nor drained."""
     return not member.outcome and (to == PAUSE or _may_be_drained(member))
 
 
 def _may_be_drained(member: Member) -> bool:
-    """Return whether the change would stop tasks there, and a drain would end none of them for good."""
+    """Return whether the change would stop tasks on the node, and a drain would end none of these tasks for good."""
     readable = "containers" in member.assessed and not member.assessed.get("failed")
     work = member.stopped_work()
     return readable and bool((member.node or {}).get("tasks") and work) and not member.must_stay(work)
 
 
 def _may_return(member: Member, view: View, labels: bool) -> bool:
-    """Return whether nothing keeps the node out of service: neither its outcome, nor a fault, nor a finished job that would run again."""
+    """Return whether nothing keeps the node out of service. Its outcome, a fault, or a finished job that would run again may keep it out."""
     # A node that was in service when this run began may return although its change failed, because it is as it was then.
     if member.outcome and (member.outcome.stays_paused or (member.step.membership.left_paused and member.outcome.state in BAD)):
         return False
@@ -76,18 +77,19 @@ def _may_return(member: Member, view: View, labels: bool) -> bool:
 
 
 def _is_unfit(member: Member) -> bool:
-    """Return whether the node still has a fault that keeps it out of service. The work in its window, such as a reset of the GPU, may have ended
-    it."""
+    """Return whether the node still has a fault that keeps it out of service. The work in its window, such as a reset of the GPU, may have ended the
+    fault.
+    """
     return bool(member.decided.get("fault")) and member.step.settings.get("gpu_node_on_loss") != label.REPORT
 
 
 def _was_left_in_service(member: Member) -> bool:
-    """Return whether the node had the same fault when the run began, and no run has paused it for that."""
+    """Return whether the node had the same fault when the run began, and no run has paused the node for this fault."""
     return member.step.fault.left_in_service and label.is_like_fault(str(member.decided.get("fault")), member.step.fault.text)
 
 
 def _written_on_return(member: Member, view: View, labels: bool) -> dict[str, Any]:
-    """The other parts of the update that returns the node to service."""
+    """Return the other parts of the update that returns the node to service."""
     step = member.step
     fault = step.fault.paused_for or step.fault.text  # if the node has another fault by now, somebody has paused it since
     update = {**({"paused_for": fault} if fault else {}), **_ended_fault(member.decided)}
@@ -97,26 +99,30 @@ def _written_on_return(member: Member, view: View, labels: bool) -> dict[str, An
 
 
 def _ended_fault(decided: Mapping[str, Any]) -> dict[str, str]:
-    """The fault that a node still reports although this run found none. Under some managers, it reports the end only when its tasks have ended."""
+    """Return the fault that a node still reports although this run found no fault. Under some managers, a node reports the end of a fault only after
+    its tasks have ended.
+    """
     shown = label.parse_label(str((decided.get("health") or {}).get("shown") or ""))
     return {"over": label.format_label(shown.of_cards)} if shown.state == label.FAULT and not decided.get("fault") else {}
 
 
 def _maintained(member: Member) -> dict[str, Any]:
-    """The maintenance that was finished there. gpu_node runs last in its window, so its answer shows that."""
+    """Return the maintenance that was finished on the node. gpu_node runs last in the window, so its answer shows a finished maintenance."""
     finished = member.step.settings.get("maintain_id")
     return {"maintained": finished} if finished and "maintain" in member.step.needs and member.applied else {}
 
 
 def _evict(member: Member) -> dict[str, str]:
-    """The option that limits which tasks the update may evict. Before the plan there is no limit: the preview shows every task that it
-    would evict."""
+    """Return the option that limits which tasks the update may evict. Before the plan, nothing is limited, so that the preview shows every task that
+    the update would evict.
+    """
     return {"evict": EVICT[member.step.work.disrupt]} if member.planned else {}
 
 
 def fault_updates(faults: Mapping[str, str], view: View) -> list[dict[str, Any]]:
-    """The updates that pause hosts for their ``faults``, also hosts that could not be assessed. The module checks whether somebody has decided
-    otherwise after the plan."""
+    """Return the updates that pause hosts for their ``faults``, even hosts that could not be assessed. The module checks whether somebody has decided
+    otherwise after the plan.
+    """
     updates = []
     for member in view:
         node_id = member.step.membership.node_id
@@ -130,16 +136,16 @@ def fault_updates(faults: Mapping[str, str], view: View) -> list[dict[str, Any]]
 
 
 def label_updates(view: View, clashes: bool = False) -> list[dict[str, Any]]:
-    """The label updates of these hosts, except hosts that must not be changed now because another run has the lease. See wanted_labels()."""
+    """Return the label updates of these hosts; see wanted_labels(). Exclude hosts that must not be changed now because another run has the lease."""
     lost = {member.name for member in view if member.lost_lease}
     return [update for update in wanted_labels(view, clashes) if update["host"] not in lost]
 
 
 def wanted_labels(view: View, clashes: bool = False) -> list[dict[str, Any]]:
-    """The label updates of hosts without a failure, with the planned or else the decided labels.
+    """Return the label updates of hosts without a failure, with the planned labels, or else the decided labels.
 
-    With a ledger, only labels that differ from it are returned. If somebody else has set such a label, it is returned only with ``clashes``. A host
-    that shows the id of another host's node gets no labels; the plan or the report says so.
+    With a ledger, return only labels that differ from the ledger. If somebody else has set such a label, return it only with ``clashes``. If a host
+    shows the id of another host's node, it gets no labels. The plan or the report explains this.
     """
     id_errors = identity_errors({member.name: member.node_id for member in view}, view.nodes)
     updates = []
@@ -153,7 +159,7 @@ def wanted_labels(view: View, clashes: bool = False) -> list[dict[str, Any]]:
 
 
 def _labels(member: Member, view: View) -> dict[str, Any]:
-    """The planned or else the decided labels, with the labels of classes, and the mark that binds the node to the host."""
+    """Return the planned labels, or else the decided labels, with the labels of classes and the mark that binds the node to the host."""
     removal, decided = member.step.removal, member.decided
     wanted, keep = removal.labels if removal else decided.get("labels"), list(decided.get("labels_unknown") or ())
     if wanted is None:
@@ -163,7 +169,7 @@ def _labels(member: Member, view: View) -> dict[str, Any]:
 
 
 def _differs(node: Mapping[str, Any], host: str, wanted: Mapping[str, Any], also_clashes: bool) -> bool:
-    """``wanted`` is what _labels() returns for this host."""
+    """Return whether the node's labels differ from ``wanted``, the result of _labels() for this host."""
     new_labels, clashes = owned_labels.compute(node["labels"], wanted["labels"], LABEL_PREFIX, wanted.get("keep", ()))
     return also_clashes if clashes else owned_labels.mark(new_labels, host, wanted["mark"], LABEL_PREFIX) != node["labels"]
 
@@ -172,10 +178,10 @@ def _differs(node: Mapping[str, Any], host: str, wanted: Mapping[str, Any], also
 
 
 def finished_jobs(view: View, remove: bool, updates_left: bool = False) -> list[str]:
-    """The finished jobs that an update of these hosts' nodes would run again. With ``remove``: the names of jobs that this run may remove. Without:
-    descriptions of jobs that it may not remove. Hosts with an outcome do not count.
+    """Return the finished jobs that an update of these hosts' nodes would run again. With ``remove``, these are the names of jobs that this run may
+    remove. Without ``remove``, these are descriptions of jobs that this run may not remove. Ignore hosts with an outcome.
 
-    With ``updates_left``, only hosts count that still have to be labelled or returned to service. At the end of a run, most do not.
+    With ``updates_left``, consider only hosts that must still be labelled or returned to service. At the end of a run, most hosts are finished.
     """
     members = _still_to_update(view) if updates_left else view.members
     relevant = [member for member in members if member.step.work.remove_jobs is remove and not member.outcome]
@@ -197,7 +203,9 @@ def _jobs_in_the_way(member: Member, view: View) -> list[str]:
 
 
 def _runs_a_job_again(member: Member, view: View) -> bool:
-    """Return whether its return to service would run a finished job again. Jobs that may be removed are gone by then; the ledger may be older."""
+    """Return whether the return of the host to service would run a finished job again. Jobs that may be removed are already removed, but the ledger
+    may be older.
+    """
     removed = member.step.work.remove_jobs is True and not member.outcome
     return not removed and bool(_jobs_in_the_way(member, view))
 
@@ -206,6 +214,6 @@ def _runs_a_job_again(member: Member, view: View) -> bool:
 
 
 def not_converged(view: View) -> list[str]:
-    """The hosts for which the ledger does not show yet what was decided. Hosts that failed do not count."""
+    """Return the hosts for which the ledger does not show the decision yet. Ignore hosts that failed."""
     relevant = [member for member in view if not (member.outcome or member.step.work.left_alone or member.step.error)]
     return [member.name for member in relevant if is_not_ready(member.node) or difference(member.decided, member.node or {})]

@@ -4,8 +4,8 @@
 
 """A host during a run, and all hosts of one step together with the swarm's ledger (pure).
 
-Ansible keeps the state of a host in several facts: its plan, its assessment, the applied changes, and its outcome. They are read here, once per
-step. Private to this collection; it may change without notice.
+Ansible keeps the state of a host in several facts: its plan, its assessment, the applied changes, and its outcome. This code reads these facts once
+per step. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Member:
 
     name: str
     step: Step  # its step of the plan
-    planned: bool = False  # False before the host has a plan: the step then only says that everything may be stopped there
+    planned: bool = False  # False before the host has a plan. Without a plan, the step only says that everything on the host may be stopped
     outcome: Outcome | None = None  # why this run does not continue with the host
     node_id: str | None = None  # None if the host is not in a swarm, or has left its swarm
     has_left: bool = False  # whether it left its swarm in this run
@@ -48,35 +48,35 @@ class Member:
 
     @property
     def decided(self) -> Mapping[str, Any]:
-        """The latest decision for this host."""
+        """Return the latest decision for this host."""
         return self.applied or self.assessed
 
     @property
     def lost_lease(self) -> str:
-        """Why this run may not change this node in the swarm now, or ''. A run that began before there was a swarm needs no lease."""
+        """Return why this run may not change this node in the swarm now, or ''. If a run began before the swarm existed, it needs no lease."""
         return lease_blocker(self.lease) if self.lease else ""
 
     @property
     def not_returned(self) -> bool:
-        """Whether a run paused or drained the node and has not returned it to service."""
+        """Return whether a run paused or drained the node and has not returned it to service."""
         return bool((self.node or {}).get("former_availability"))
 
     def stopped_work(self, containers: list[dict[str, Any]] | None = None) -> list[Work]:
-        """The work here that the change would stop. ``containers`` are by default those that were last read."""
+        """Return the work on the host that the change would stop. By default, ``containers`` are the containers of the last reading."""
         stops, containers_here = self.step.work.stops, self.containers if containers is None else containers
         if containers_here is None:  # unread containers are not "no containers"
             return [] if stops == NOTHING else [UNREAD, *stopped_work(stops, work_on([], self.node))]
         return stopped_work(stops, work_on(containers_here, self.node))
 
     def must_stay(self, work: list[Work]) -> list[Work]:
-        """The part of ``work`` that must not be stopped here."""
+        """Return the part of ``work`` that must not be stopped on this host."""
         return must_stay(work, self.step.work.disrupt)
 
     def blocking(self, containers: list[dict[str, Any]] | None = None) -> list[str]:
-        """Descriptions of the work here that must not be stopped.
+        """Return descriptions of the work on the host that must not be stopped.
 
-        ``containers`` are by default those that were last read. With an empty list, only the tasks count. Tasks of a removed service still get the
-        name that their containers have.
+        By default, ``containers`` are the containers of the last reading. With an empty list, consider only tasks. Tasks of a removed service still
+        get the name that their containers have.
         """
         if self.outcome:
             return []
@@ -89,7 +89,7 @@ class Member:
 
 @dataclass(frozen=True)
 class View:
-    """Some hosts of a run, and the swarm as the ``ledger`` shows it. Without a ledger (None) nothing is compared with it."""
+    """Some hosts of a run, and the swarm as the ``ledger`` shows it. If the ledger is None, nothing is compared with it."""
 
     members: tuple[Member, ...]
     ledger: Mapping[str, Any] | None = None
@@ -99,16 +99,16 @@ class View:
 
     @cached_property
     def nodes(self) -> dict[str, Node]:
-        """The nodes of the ledger by id; empty if no manager could be read."""
+        """Return the nodes of the ledger by id; empty if no manager could be read."""
         return nodes_of(self.ledger)
 
     def of(self, names: Iterable[str]) -> View:
-        """The same view of these hosts alone, in this order."""
+        """Return the same view of only these hosts, in this order."""
         by_name = {member.name: member for member in self.members}
         return View(tuple(by_name[name] for name in names), self.ledger)
 
     def blocking(self, containers: list[dict[str, Any]] | None = None) -> list[str]:
-        """Descriptions of the work on any of these hosts that must not be stopped, see Member.blocking()."""
+        """Return descriptions of the work on any of these hosts that must not be stopped, see Member.blocking()."""
         return [text for member in self.members for text in member.blocking(containers)]
 
 
@@ -147,8 +147,11 @@ def member_of(name: str, facts: Mapping[str, Any]) -> Member:
 
 
 def _node_id(facts: Mapping[str, Any], planned: Mapping[str, Any] | None) -> str | None:
-    """The node id of a host. For a member it comes from the plan, which has checked the id that the host shows. For a host that joined in this run it
-    comes from the join. Without a plan it is the id that the host shows."""
+    """Return the node id of a host.
+
+    For a member, the id comes from the plan, which has checked the id that the host shows. For a host that joined in this run, the id comes from the
+    join. Without a plan, it is the id that the host shows.
+    """
     joined = facts.get(JOINED) or {}
     if joined.get("state") == "inactive":
         return None

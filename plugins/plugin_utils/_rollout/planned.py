@@ -4,9 +4,9 @@
 
 """Selects the hosts of the plays after a plan (pure).
 
-One run of Ansible may have several playbooks of this collection, and each makes its own plan. Groups made by add_host last for the whole run, so
-the plays take their hosts from the newest plan. A plan is registered for all hosts at once. A host that has become unreachable keeps an older plan
-and is excluded.
+One run of Ansible may have several playbooks of this collection, and each playbook makes a plan. Groups made by add_host exist for the whole run. So
+the plays take their hosts from the newest plan. A plan is registered for all hosts at once. A host that has become unreachable has an older plan and
+is excluded.
 Private to this collection; it may change without notice.
 """
 
@@ -19,7 +19,7 @@ from .._fleet.model import END
 from .member import PLAN
 from .run_lease import FACT as LEASE
 
-# A group of the inventory with one host for each plan of this run that has anything to do.
+# A group of the inventory. It has one host for each plan of this run that changes anything.
 GROUP = "gpu_swarm_planned"
 BATCHES = "batches"
 
@@ -27,12 +27,12 @@ Read = Callable[[str], Mapping[str, Any]]
 
 
 def plan_time(variables: Mapping[str, Any]) -> int:
-    """When the plan of a host was made, from its variables. 0 without a plan."""
+    """Return when the plan of a host was made, from the host's variables. 0 without a plan."""
     return int((variables.get(PLAN) or {}).get("made") or 0)
 
 
 def planned(hosts: Iterable[str], variables_of: Read) -> dict[str, Any]:
-    """The hosts of the next plays, by group. Under ``batches``: how many hosts are changed at a time.
+    """Return the hosts of the next plays, by group. The key ``batches`` has how many hosts are changed at a time.
 
     ``variables_of(name)`` returns a host's variables. If another run has the swarm's lease, only the last play has hosts.
     """

@@ -27,7 +27,9 @@ def poll(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Answer:
-    """Return the first answer for which ``waits_for`` is empty, or the last one after ``timeout`` seconds. Report once what it waits for."""
+    """Return the first answer for which ``waits_for`` is empty. After ``timeout`` seconds, return the last answer. Report once what the run waits
+    for.
+    """
     end = clock() + timeout
     answer = query()
     reported = False
@@ -42,5 +44,5 @@ def poll(
 
 
 def split_options(args: Mapping[str, Any], own_names: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split the options of an action into its own (``own_names``) and those of the module that it runs."""
+    """Split the options of an action into its own options (``own_names``) and the options of the module that it runs."""
     return {key: args[key] for key in own_names if key in args}, {key: value for key, value in args.items() if key not in own_names}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Describes the tasks that a change of nodes would evict, and the tasks for which swarm_nodes refused it (pure).
+"""Describes the tasks that a change of nodes would evict, and the tasks that swarm_nodes refused to evict (pure).
 
 Private to this collection; it may change without notice.
 """
@@ -16,7 +16,7 @@ from .._fleet.outcome import State
 from .._fleet.workload import SPENT
 from .._settings.declaration import ALL, NEVER, SERVICES
 
-# The reason that is shown if the answer of a manager has no text.
+# The reason if the answer of a manager has no text.
 NO_REASON = "the manager did not say why"
 # The option ``evict`` of swarm_nodes by ``provision_disrupt`` of the host.
 EVICT = {NEVER: "none", SERVICES: "movable", ALL: "any"}
@@ -37,7 +37,7 @@ def describe(task: Record) -> str:
 
 
 def refused_by_node(refused: Iterable[Record]) -> dict[str, list[str]]:
-    """The tasks that kept swarm_nodes from writing a node, by node id, each task once. ``refused`` may come from several calls."""
+    """Return by node id the tasks because of which swarm_nodes did not write the node, each task once. ``refused`` may come from several calls."""
     tasks: dict[str, dict[str, None]] = {}
     for item in refused:
         tasks.setdefault(item["id"], {}).update(dict.fromkeys(map(describe, item["tasks"])))
@@ -45,7 +45,7 @@ def refused_by_node(refused: Iterable[Record]) -> dict[str, list[str]]:
 
 
 def not_written(answer: Mapping[str, Any], node_id: str, what: str) -> dict[str, str]:
-    """The outcome of a host whose node swarm_nodes did not write, or {}. ``what`` starts the reason if the call failed."""
+    """Return the outcome of a host whose node swarm_nodes did not write, or {}. If the call failed, the reason begins with ``what``."""
     if "nodes" not in answer:
         return {"state": State.FAILED.value, "reason": f"{what}: {answer.get('msg') or NO_REASON}"}
     tasks = refused_by_node(answer.get("refused") or []).get(node_id)

@@ -26,7 +26,7 @@ NO_START = "-"
 
 
 def this_run(proc: Path = PROC) -> str:
-    """The name of this run: the same for all its tasks, and unique."""
+    """Return the name of this run. All tasks of the run have the same name, and no other run has it."""
     parent = multiprocessing.parent_process()  # Ansible runs each task in its own process
     pid = (parent and parent.pid) or os.getpid()
     machine = _machine(proc) or hashlib.sha256(str(uuid.getnode()).encode()).hexdigest()[:8]
@@ -34,7 +34,7 @@ def this_run(proc: Path = PROC) -> str:
 
 
 def has_ended(holder: str, proc: Path = PROC) -> bool:
-    """Return whether this holder was a process of this machine that has ended. A process that cannot be identified counts as running."""
+    """Return whether this holder was a process of this machine that has ended. If a process cannot be identified, assume that it runs."""
     match = HOLDER.fullmatch(holder)
     if not match or match[2] != _machine(proc):
         return False
@@ -43,7 +43,7 @@ def has_ended(holder: str, proc: Path = PROC) -> bool:
 
 
 def left_lease(ledger: Any) -> str:
-    """The holder of a lease that was never released although its run has ended or its time seems to be over. '' if there is no such lease."""
+    """Return the holder of a lease that was never released, although its run has ended or its time seems to be over. '' without such a lease."""
     lease = ((ledger or {}).get("swarm") or {}).get("lease")
     if not lease:
         return ""
@@ -59,7 +59,7 @@ def _user() -> str:
 
 
 def _exists(pid: int) -> bool:
-    """Return whether a process exists. Its folder in /proc does not show that, because it may be hidden from other users (hidepid)."""
+    """Return whether a process exists. Do not look for its folder in /proc, because the folder may be hidden from other users (hidepid)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -70,7 +70,7 @@ def _exists(pid: int) -> bool:
 
 
 def _machine(proc: Path) -> str | None:
-    """An id of this boot of the machine and of the PID namespace. Host names do not suffice, because containers may share them."""
+    """Return an id of this boot of the machine and of the PID namespace. Host names are not enough, because containers may share a name."""
     try:
         parts = [(proc / "sys/kernel/random/boot_id").read_text().strip(), os.readlink(proc / "self/ns/pid")]
     except OSError:
@@ -79,8 +79,9 @@ def _machine(proc: Path) -> str | None:
 
 
 def _start(pid: int, proc: Path) -> str | None:
-    """When a process started, in ticks since the boot. Process ids are used again, so an id alone does not identify a process. '' for a zombie, None
-    if the time cannot be read."""
+    """Return when a process started, in ticks since the boot. A process id alone does not identify a process, because ids are used again. '' for a
+    zombie, None if the time cannot be read.
+    """
     try:
         stat = (proc / str(pid) / "stat").read_text()
     except OSError:

@@ -22,19 +22,22 @@ CHANGE_S = 900
 
 
 def lease_by(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, Any]:
-    """The current lease: the ``answer`` that this run got, or the lease in the ``ledger`` if another run took the lease."""
+    """Return the current lease: the ``answer`` that this run got, or the lease in the ``ledger`` if another run took the lease."""
     taken = _taken_by_another(answer, ledger) if answer else None
     return {**taken, "acquired": False} if taken else answer
 
 
 def _taken_by_another(answer: Mapping[str, Any], ledger: Any) -> Mapping[str, Any] | None:
-    """The lease that the ledger shows, if another run has taken it from this one. Only the leader's clock says whether that lease has ended."""
+    """Return the lease that the ledger shows, if another run has taken the lease from this run. Only the leader's clock decides whether that lease
+    has ended.
+    """
     current = ((ledger or {}).get("swarm") or {}).get("lease")
     return current if answer.get("acquired") and current and current["holder"] != answer["holder"] else None
 
 
 def is_due(answer: Mapping[str, Any], ledger: Any = None, now: float | None = None) -> bool:
-    """Return whether this run must renew its lease before it goes on: half of its time is over, or the ledger shows that another run has it.
+    """Return whether this run must renew its lease before it continues. It must if half of the lease's time is over, or if the ledger shows that
+    another run has the lease.
 
     Ansible's now() cannot be used, because local time repeats one hour every year.
     """
@@ -43,8 +46,9 @@ def is_due(answer: Mapping[str, Any], ledger: Any = None, now: float | None = No
 
 
 def lease_blocker(answer: Mapping[str, Any], since: str | None = None) -> str:
-    """Return why this run may change nothing now, or ''. ``answer`` is the answer of swarm_lease. With ``since``, the lease must be the one that this
-    run acquired at that time."""
+    """Return why this run may change nothing now, or ''. ``answer`` is the answer of swarm_lease. With ``since``, it must be the lease that this run
+    acquired at that time.
+    """
     if answer.get("acquired") and since not in (None, answer.get("since")):
         return "the run stopped before this node, because its lease of this swarm expired, and another run took the lease. Run this again."
     if answer.get("acquired"):
@@ -67,8 +71,9 @@ def _remaining(expires_in: int | None) -> str:
 
 
 def lease_seconds(hosts: Iterable[str], plan: Mapping[str, Any], forks: int, maintain: bool = False) -> int:
-    """Return how long the lease must last for this batch (seconds). It is renewed before each batch, and during a batch when half of its time is
-    over."""
+    """Return how long the lease must last for this batch (seconds). The run renews the lease before each batch, and during a batch when half of the
+    lease's time is over.
+    """
     if plan["settings"]["provision_lease"]:
         return plan["settings"]["provision_lease"]
     settings = [plan["steps"][name]["settings"] for name in hosts if name in plan["steps"]]

@@ -29,14 +29,17 @@ from .run_lease import lease_blocker
 
 
 def start(batch: Batch) -> Answer:
-    """Prepare the run before anything is changed. Acquire the lease, return nodes to service that an earlier run left paused and that need nothing
-    else, and pause nodes with faults. Tasks of the first batch can then already move to the returned nodes."""
+    """Prepare the run before anything is changed.
+
+    Acquire the lease. Return nodes to service that an earlier run left paused and that need nothing else. Pause nodes with faults. So tasks of the
+    first batch can already move to the returned nodes.
+    """
     answered = True
     faults, isolation_update = batch.plan["to_pause"], batch.plan["isolation"]["change"]
     if batch.plan["to_change"] or faults or isolation_update:
         answered = acquire(batch, **({"isolation": isolation_update} if isolation_update else {}))["answered"]
     elif batch.plan["left_lease"] and batch.call("swarm_lease", ttl=batch.ttl).get("acquired"):
-        # Release the lease of a run that was killed after its last change. By the leader's clock, that lease has ended.
+        # Release the lease of a run that was killed after its last change. By the leader's clock, this lease has ended.
         batch.call("swarm_lease", state="absent")
     # Nodes whose fault is over come first. When a node returns to service, a manager may pause one more, and would choose a node that still reports
     # a fault.
@@ -70,7 +73,7 @@ def _pause_for_faults(batch: Batch, faults: dict[str, str]) -> bool:
 
 
 def acquire(batch: Batch, **more: Any) -> Answer:
-    """Acquire the lease. Without it, hosts that should be changed stay untouched."""
+    """Acquire the lease. If another run has the lease, hosts that should be changed are left untouched."""
     answered = batch.acquire(**more)
     if more and answered and not batch.lease["acquired"] and not batch.plan["to_change"]:
         batch.warn("the isolation of the swarm was not written, because another run changes this swarm. Run this again.")
@@ -109,20 +112,24 @@ def finish(batch: Batch) -> Answer:
 
 
 def _with_release(batch: Batch) -> dict[str, Any]:
-    """The options that make the call that writes the last labels also release the lease. If all labels are written, that call notes how the run
-    ended; otherwise it keeps the lease."""
+    """Return the options that release the lease with the call that writes the last labels.
+
+    If all labels are written, this call notes how the run ended. Otherwise it keeps the lease.
+    """
     return {"release": batch.holder, **_notes_of_run(batch, [], "")}
 
 
 def _notes_of_run(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, Any]:
-    """The notes about this run on the swarm. They must agree with the report, so the run must not wait for anything after this."""
+    """Return the notes about this run on the swarm. The notes must agree with the report, so the run must not wait for anything after it has written
+    them.
+    """
     counts = {} if batch.absent else _count_verdicts(batch, refused, unlabelled)
     update = _isolation_update(batch)
     return {"outcomes": counts, "always": batch.plan["settings"]["provision_note_run"], **({"isolation": update} if update else {})}
 
 
 def _isolation_update(batch: Batch) -> dict[str, Any]:
-    """The update of the swarm's isolation label at the end of the run."""
+    """Return the update of the swarm's isolation label at the end of the run."""
     if batch.absent:
         nodes = batch.ledger.get("nodes") or []
         return isolation_label.update_after_removal(
@@ -138,7 +145,7 @@ def _isolation_update(batch: Batch) -> dict[str, Any]:
 
 
 def _count_verdicts(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) -> dict[str, int]:
-    """The number of hosts with each verdict."""
+    """Return the number of hosts with each verdict."""
     steps = {name: Step.from_plan(step) for name, step in batch.plan["steps"].items()}
     made_at, in_batch = plan_time({PLAN: batch.plan}), [name for name in steps if name in batch.hosts]
     # A host that was lost before the plan has facts of another playbook of this run.
@@ -152,7 +159,7 @@ def _count_verdicts(batch: Batch, refused: list[dict[str, Any]], unlabelled: str
     return dict(counts)
 
 
-# By the option ``step`` of the action swarm_batch.
+# The steps by their names, as in the option ``step`` of the action swarm_batch.
 STEPS: dict[str, Callable[[Batch], Answer]] = {
     "start": start,
     "acquire": acquire,

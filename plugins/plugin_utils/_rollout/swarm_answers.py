@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Collects the answers for a plan: which hosts run the swarm, what the first manager shows, and what must still be read there.
+"""Collects the answers for a plan: which hosts run the swarm, what the first manager shows, and what must still be read from this manager.
 
 Private to this collection; it may change without notice.
 """
@@ -26,7 +26,7 @@ LEDGER, EVICTIONS, CONTENTS = "ledger", "evictions", "contents"
 
 @dataclass(frozen=True)
 class SwarmAnswers:
-    """``location`` is what find_swarm returns. ``assessed`` are the assessments of the hosts in the play, by name."""
+    """The answers for a plan. ``location`` is the result of find_swarm. ``assessed`` are the assessments of the hosts in the play, by name."""
 
     location: Mapping[str, Any]
     ledger: Mapping[str, Any] | None
@@ -34,16 +34,16 @@ class SwarmAnswers:
 
     @property
     def manager(self) -> str:
-        """The host that is queried about the swarm. '' if no host runs a swarm."""
+        """Return the host to query about the swarm; '' if no host runs a swarm."""
         return next(iter(self.location["live"]), "")
 
     def unread(self, absent: bool) -> list[str]:
-        """The parts that the plan needs and that have not been read yet."""
+        """Return the parts that the plan needs but that have not been read yet."""
         if not self.manager:
             return []
         if self.ledger is None:
             return [LEDGER, *([CONTENTS] if absent else [])]
-        # A changed label evicts tasks with a constraint on it. The plan must know these tasks.
+        # A changed label evicts tasks with a constraint on this label. The plan must know these tasks.
         changes = label_updates(view(self.assessed, self.assessed, self.ledger))
         return [*([EVICTIONS] if changes else []), *([CONTENTS] if absent else [])]
 

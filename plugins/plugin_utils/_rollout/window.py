@@ -4,9 +4,9 @@
 
 """The steps of a window for a batch of hosts, and the checks whether these hosts may be changed.
 
-A step is one call of the action swarm_batch on one manager. It returns whether the manager ``answered``, and an outcome for each host that does not
-go on. If the manager did not answer, the next manager repeats the step: each step can be done twice. The functions at the end, which only decide,
-are pure.
+A step is one call of the action swarm_batch on one manager. It returns whether the manager ``answered``, and an outcome for each host that the run
+does not continue with. If the manager did not answer, the run repeats the step on the next manager, so each step may be done twice. The last
+functions only decide and are pure.
 Private to this collection; it may change without notice.
 """
 
@@ -45,13 +45,13 @@ def begin(batch: Batch) -> Answer:
     answer = may_begin(batch)
     if answer["answered"]:
         return pause(batch)
-    # These hosts are left alone. The next batches find out for themselves who has the lease.
+    # Do not change these hosts. The next batches check again who has the lease.
     del answer["lease"]
     return answer
 
 
 def may_begin(batch: Batch) -> Answer:
-    """Decide which of these hosts may be changed now. First give tasks that the previous batch moved time to start elsewhere."""
+    """Decide which of these hosts may be changed now. Before this, give tasks that the previous batch moved time to start on other nodes."""
     answered = batch.read_ledger() and _settle(batch) and batch.acquire()
     if "nodes" not in batch.ledger:
         batch.set_lease({"msg": batch.ledger.get("msg")})  # without an answer, the lease counts as lost
@@ -80,8 +80,9 @@ def _settle(batch: Batch) -> bool:
 
 
 def pause(batch: Batch) -> Answer:
-    """Pause the nodes, then wait for tasks that must not be stopped. A node is paused before it is inspected again. Otherwise the scheduler could
-    place work there between the inspection and the change."""
+    """Pause the nodes, then wait for tasks that must not be stopped. Pause a node before it is inspected again. Otherwise the scheduler could place
+    work on the node between the inspection and the change.
+    """
     if not batch.remaining:
         return batch.answer()
     written = batch.write(availability_updates(batch.view_by(None), PAUSE))
@@ -95,7 +96,9 @@ def pause(batch: Batch) -> Answer:
 
 
 def _await_tasks(batch: Batch) -> Answer:
-    """Wait, and return the manager's last answer. A wait may take hours, so a manager that fails once is queried again before another one is used."""
+    """Wait, and return the manager's last answer. A wait may take hours. So if a manager fails once, query it again before the run uses another
+    manager.
+    """
 
     def waits_for(ledger: Answer) -> list[str]:
         return batch.view_by(ledger).blocking(containers=[]) if "nodes" in ledger else []
@@ -109,7 +112,7 @@ def _await_tasks(batch: Batch) -> Answer:
 
 
 def drain(batch: Batch) -> Answer:
-    """Drain the nodes, if this run still has the lease: swarm moves their tasks. A host waits if work on it must end first."""
+    """Drain the nodes if this run still has the lease. Swarm then moves their tasks. If work on a host must end first, the host waits."""
     for name in batch.remaining:
         view = batch.view([name])
         # A job may have finished in the meantime, and the update would run it again.
@@ -123,8 +126,10 @@ def drain(batch: Batch) -> Answer:
 
 
 def restart_waits(step: Step, drain_timeout_s: int, maintain: bool) -> int:
-    """Return how long the call that restarts dockerd waits for the drain (seconds). If only dockerd is changed, the node is out of service for a
-    shorter time than with a separate task that waits. 0: a separate task waits."""
+    """Return how long the call that restarts dockerd waits for the drain (seconds). 0: a separate task waits.
+
+    If only dockerd is changed, the call itself waits, because the node is then out of service for a shorter time than with a separate task.
+    """
     return 0 if maintain or "toolkit" in step.needs or drain_timeout_s > LONGEST_SILENCE_S else drain_timeout_s
 
 
@@ -137,13 +142,14 @@ def _renew_if_due(batch: Batch) -> bool:
 
 
 def renew(batch: Batch) -> Answer:
-    """Renew the lease during a maintenance. If it is lost, nobody knows in which state the maintenance has left the nodes."""
+    """Renew the lease during a maintenance. If the lease is lost, nobody knows in which state the maintenance has left the nodes."""
     return batch.answer(_renew(batch, State.OUT))
 
 
 def _renew(batch: Batch, state_if_lost: State) -> bool:
-    """Renew the lease. If another run took the lease, give the hosts ``state_if_lost`` and leave them as they are, because that run may change
-    them."""
+    """Renew the lease. If another run took the lease, give the hosts ``state_if_lost`` and do not change them, because the other run
+    may change them.
+    """
     since = batch.lease.get("since")
     answered = batch.acquire()
     batch.give_outcome(batch.hosts, state_if_lost, lease_blocker(batch.lease, since), leave_paused=True)
@@ -174,8 +180,11 @@ def _write(batch: Batch, updates: list[dict[str, Any]], prefix: str) -> bool:
 
 
 def unlabel(batch: Batch) -> Answer:
-    """Remove the labels of all nodes at once, except of nodes on which something failed. A node that leaves gets one last label: if this run is
-    killed before the node's entry is gone, the label shows the next run whose entry it is."""
+    """Remove the labels of all nodes at once, except of nodes on which something failed.
+
+    A node that leaves gets one last label. If this run is killed before the node's entry is removed, the label shows the next run to which host the
+    entry belongs.
+    """
     updates = label_updates(batch.view_by(None))
     return batch.answer(_write(batch, updates, "its labels could not be removed") if updates else True)
 
@@ -184,8 +193,9 @@ def unlabel(batch: Batch) -> Answer:
 
 
 def restore(batch: Batch) -> Answer:
-    """Return the nodes to service with their labels once the manager shows what was decided. The end of the run reports nodes that do not return,
-    and repeats updates that fail here."""
+    """Return the nodes to service with their labels after the manager shows the decision. The end of the run reports nodes that do not return, and
+    repeats updates that fail in this step.
+    """
     started_at = batch.clock()
     if _restore_at_once(batch):
         return batch.answer()
@@ -202,8 +212,10 @@ def restore(batch: Batch) -> Answer:
 
 
 def _restore_at_once(batch: Batch) -> bool:
-    """Return all nodes to service with one call, in which the manager checks that it shows what was decided. That is enough for most batches.
-    False if a node was held back or has a problem; then each node is checked with a new ledger."""
+    """Return all nodes to service with one call, in which the manager checks that it shows the decision. For most batches this is enough.
+
+    Return False if a node was held back or has a problem. Then the caller checks each node with a new ledger.
+    """
     if batch.remaining != batch.hosts or "nodes" not in batch.ledger:
         return False
     updates = availability_updates(batch.view(), FORMER)
@@ -214,7 +226,7 @@ def _restore_at_once(batch: Batch) -> bool:
 
 
 def converge(batch: Batch) -> None:
-    """Wait until the manager shows what was decided."""
+    """Wait until the manager shows the decision."""
     def waits_for(ledger: Answer) -> list[str]:
         return [f"the manager to show {name} as decided" for name in not_converged(batch.view_by(ledger))] if "nodes" in ledger else NO_MANAGER
 
@@ -248,7 +260,7 @@ def rollout_blocker(view: View, rooms_before: Mapping[str, Room] | None, max_fai
 
 
 def _failed_hosts(view: View) -> list[str]:
-    """The hosts that failed, and changed hosts whose nodes the manager does not show as decided."""
+    """Return the hosts that failed, and the changed hosts for which the manager does not show the decision."""
     failed = []
     for member in view:
         node = member.node if member.applied and not member.outcome else None
@@ -260,7 +272,7 @@ def _failed_hosts(view: View) -> list[str]:
 def manager_blocker(name: str, view: View) -> str:
     """Return why this manager must not be taken out of service now, or ''. ``view`` has the managers that this run changes, including ``name``.
 
-    A swarm of one or two managers stops working during a restart in any case. With three or more it must keep working.
+    A swarm with one or two managers always stops working during a restart. With three or more managers, it must continue to work.
     """
     for other in view:
         if other.name != name and other.outcome and other.outcome.state in BAD:
@@ -285,7 +297,7 @@ def not_empty_reason(step: Step, answer: Mapping[str, Any], remedy: str) -> str:
     if "containers" not in answer:
         reason = answer.get("msg") or "no reason given"
         return f"the node was drained, but its containers could not be read ({reason}). Nothing was changed. Run this again."
-    # If only the membership ends, containers that were started by hand keep running, unless they are on a network of the swarm.
+    # If only the membership ends, containers that were started by hand keep running, unless they use a network of the swarm.
     running = [item for item in answer["containers"] if step.work.stops != TASKS or item["service"] or item.get("swarm_networks")]
     remaining = [] if step.work.disrupt == ALL else [item["name"] for item in running]
     return f"{', '.join(remaining)} still runs here. {remedy}, then run this again." if remaining else ""

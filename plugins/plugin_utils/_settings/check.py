@@ -27,7 +27,7 @@ from .validation import CHECKED, contains_template, is_template, shown, value_er
 # The groups of an inventory whose hosts make up the fleet.
 GROUPS = ("swarm_managers", "swarm_workers", "gpu_nodes")
 NO_COMMAND_LINE = CommandLine()
-# Only external managers have this variable: the collection uses nothing but their API.
+# Only external managers have this variable. This collection uses only their API.
 EXTERNAL = "swarm_manager_docker_host"
 
 NOTHING_CHANGED = "Nothing was changed."
@@ -43,7 +43,9 @@ class Problems(NamedTuple):
 
 
 class CachedHostvars:
-    """Ansible's hostvars, with the raw variables of each host cached. For 500 hosts, collecting them takes longer than everything else here."""
+    """Ansible's hostvars, with a cache of each host's raw variables. For 500 hosts, collecting the raw variables takes longer than all other code in
+    this file.
+    """
 
     def __init__(self, hostvars: Any) -> None:
         self._hostvars = hostvars
@@ -85,7 +87,7 @@ def check(
 
 
 def as_message(problems: Problems) -> str:
-    """All errors as one message, without repetitions."""
+    """Return all errors as one message, without repetitions."""
     return " ".join([*problems.run, *(f"{_list_hosts(where)}: {text}" for text, where in problems.hosts.items()), NOTHING_CHANGED])
 
 
@@ -102,7 +104,7 @@ def _short_name_errors(line: CommandLine, settings: Mapping[str, Setting], templ
 
 
 def _policy_errors(task_vars: Mapping[str, Any]) -> Iterator[str]:
-    """Refuse to change hosts after `status` has read a policy. Ansible keeps its variables, so this playbook would apply the policy."""
+    """Refuse to change hosts after `status` has read a policy. Ansible keeps the variables of the policy, so this playbook would apply the policy."""
     if POLICY in task_vars and not task_vars.get(PREVIEW):
         yield (
             f"status with plan has read {task_vars[POLICY]} earlier in this run of Ansible, so its variables still apply. "
@@ -111,7 +113,7 @@ def _policy_errors(task_vars: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _play_variables(task_vars: Mapping[str, Any], settings: Mapping[str, Setting]) -> dict[str, Any]:
-    """The variables of the play, for example from import_playbook. They apply to all hosts, but no host's variables contain them."""
+    """Return the variables of the play, for example from import_playbook. They apply to all hosts, but are not among the variables of any host."""
     raw = task_vars["hostvars"].raw_get(task_vars["inventory_hostname"])
     return {key: value for key, value in task_vars.items() if key not in raw or (key in settings and value != raw[key])}
 
@@ -121,7 +123,7 @@ def _templated(hostvars: Any, name: str, key: str) -> Any:
 
 
 def _inconsistency_errors(task_vars: Mapping[str, Any], names: list[str], once: list[Setting]) -> Iterator[str]:
-    """Settings of the run on which hosts differ. External managers count only for settings of the whole swarm."""
+    """Yield an error for each setting of the run on which hosts differ. Check external managers only for settings of the whole swarm."""
     hostvars = task_vars["hostvars"]
     managed = [name for name in names if not hostvars.raw_get(name).get(EXTERNAL)]
     yield from _inconsistent(hostvars, managed, [setting for setting in once if not setting.swarm])
@@ -129,13 +131,13 @@ def _inconsistency_errors(task_vars: Mapping[str, Any], names: list[str], once: 
 
 
 def _fleet_hosts(task_vars: Mapping[str, Any], names: list[str]) -> list[str]:
-    """These hosts and all others in the groups of the inventory, including hosts that --limit excludes."""
+    """Return these hosts and all other hosts in the groups of the inventory, including hosts that --limit excludes."""
     fleet_names = [name for group in GROUPS for name in task_vars.get("groups", {}).get(group, []) if name in task_vars["hostvars"]]
     return list(dict.fromkeys([*names, *fleet_names]))
 
 
 def _inconsistent(hostvars: Any, names: list[str], settings: Iterable[Setting]) -> Iterator[str]:
-    """Errors for settings of the whole run with several values. Without them the run would use the value of its first host."""
+    """Yield an error for each setting of the whole run with several values. Without such an error, the run would use the value of its first host."""
     for setting in settings:
         written = {name: hostvars.raw_get(name).get(setting.name) for name in names}
         if len(set(map(str, written.values()))) < 2:
@@ -165,7 +167,7 @@ def _describe_value(setting: Setting, value: Any) -> str:
 
 
 def _value_errors(values: Mapping[str, Any], settings: Mapping[str, Setting], known: Names, templated: Callable[[str], Any]) -> Iterator[str]:
-    """Errors for misspelt names and wrong values. ``templated(name)`` evaluates a variable."""
+    """Yield an error for each misspelt name and each wrong value. ``templated(name)`` evaluates a variable."""
     yield from (misspelt_error(name, meant) for name, meant in known.misspelt(values.keys()).items())
     for key in sorted(values.keys() & settings.keys()):
         text = _error_of(settings[key], values[key], partial(templated, key))
@@ -176,7 +178,7 @@ def _value_errors(values: Mapping[str, Any], settings: Mapping[str, Setting], kn
 def _error_of(setting: Setting, value: Any, evaluate: Callable[[], Any]) -> str | None:
     """Return the error of a value, or None. ``evaluate()`` returns the value with its templates evaluated."""
     try:
-        # Templating costs far more than reading variables, so only values that need it are templated.
+        # Templating costs far more than reading variables. So template only values with templates.
         is_evaluated = contains_template(value) if setting.name in CHECKED else is_template(value)
         return value_error(setting, evaluate() if is_evaluated else value)
     except AnsibleError as error:

@@ -4,8 +4,8 @@
 
 """The short names that a playbook accepts with -e, and misspelt short names (pure).
 
-Short names are everyday words such as state and plan, and users also pass their own variables. So a name counts as misspelt only if it is one edit
-away from a short name or from a likely guess, and if neither the inventory nor import_playbook uses it.
+Short names are everyday words such as state and plan, and users also pass their own variables. So a name is misspelt only if it is one edit away from
+a short name or from a likely guess, and if neither the inventory nor import_playbook uses the name.
 Private to this collection; it may change without notice.
 """
 
@@ -31,12 +31,12 @@ class CommandLine(NamedTuple):
     short: Mapping[str, str] = {}
 
     def used_short_names(self) -> dict[str, str]:
-        """The short names on the command line, each with its setting."""
+        """Return the short names on the command line, each with its setting."""
         return {name: setting_name for name, setting_name in self.short.items() if name in self.variables}
 
 
 def misspelt_errors(line: CommandLine, settings: Mapping[str, Setting], written: Collection[Mapping[str, Any]]) -> Iterator[str]:
-    """Errors for misspelt short names. ``written`` has the variables of each host and of the play, before templates are evaluated."""
+    """Yield an error for each misspelt short name. ``written`` has the variables of each host and of the play, before templates are evaluated."""
     guesses = _guesses(line.short, settings)
     for name in sorted(name for name in line.variables.keys() - line.short.keys() - settings.keys() if isinstance(name, str)):
         meant = None if name.startswith(OTHER_PREFIXES) or name in USER_WORDS else _intended(name, line.short, guesses)
@@ -50,7 +50,9 @@ def _intended(name: str, short: Iterable[str], guesses: Mapping[str, str]) -> st
 
 
 def _guesses(short: Mapping[str, str], settings: Mapping[str, Setting]) -> dict[str, str]:
-    """Names that people might guess, with the short name: the end of a setting, such as stack_name for gpu_stack_name, and plan_file for plan."""
+    """Return names that people might guess, each with the short name. A guess is the end of a setting, such as stack_name for gpu_stack_name, or
+    plan_file for plan.
+    """
     guesses = {}
     for name, setting_name in short.items():
         words = setting_name.split("_")

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The settings of the playbooks, each declared once.
+"""The settings of the playbooks. Each setting is declared once.
 
-Ansible accepts any variable with any value: it ignores a misspelt name, and ``'soon' | int`` is 0. So the settings are declared here and
-checked before a run changes anything.
+Ansible accepts any variable with any value. It ignores a misspelt name, and ``'soon' | int`` is 0. So this file declares the settings, and a run
+checks them before it changes anything.
 Private to this collection; it may change without notice.
 """
 
@@ -26,10 +26,10 @@ from ...module_utils._swarm import owned_labels
 class Setting:
     """One variable that a user may set. ``type``, ``choices`` and ``elements`` mean the same as in Ansible's argument specs.
 
-    ``low`` and ``high`` are the limits of a number, ``unit`` is what it counts. ``default`` is None if nothing is set by default, and ``empty``
-    allows an empty value, which means not set. ``once``: the setting applies to the whole run, not to one host. ``swarm``: it also applies to hosts
-    that ``--limit`` excludes. ``wants`` describes the allowed values if the type is not enough, and ``fits`` checks them.
-    ``meaning`` is one line for the user, ``details`` is the rest.
+    ``low`` and ``high`` are the limits of a number. ``unit`` is the unit of the number. ``default`` is None if nothing is set by default. ``empty``
+    allows an empty value, which means not set. ``once``: the setting applies to the whole run, not to one host. ``swarm``: the setting also applies
+    to hosts that ``--limit`` excludes. ``wants`` describes the allowed values if the type is not enough, and ``fits`` checks them. ``meaning`` is one
+    line for the user, and ``details`` are the other lines.
     """
 
     name: str
@@ -62,7 +62,7 @@ def _is_full_path(value: Any) -> bool:
 
 
 def _is_age(value: Any) -> bool:
-    from ...module_utils._jobs.finished import AGE  # imported here: it is slow to load, and only prune_jobs needs it
+    from ...module_utils._jobs.finished import AGE  # imported here, because the import is slow and only prune_jobs needs it
 
     return bool(AGE.fullmatch(str(value).strip().lower()))
 
@@ -271,7 +271,7 @@ PLAYBOOKS = (
 LIMITS: dict[str, tuple[int, int | None]] = {
     "swarm_member_react_limit": (1, 100),
     "gpu_stack_wait_timeout": (0, None),
-    # Nothing answers within 0 seconds.
+    # 0 is not allowed, because nothing answers within 0 seconds.
     "gpu_node_nvml_timeout": (1, None),
     "swarm_member_join_timeout": (1, None),
     "swarm_member_port_timeout": (1, None),
@@ -294,5 +294,5 @@ FACTS = ("gpu_node_assessed", "gpu_node_applied", "swarm_member_state", "swarm_m
 
 
 def default_of(name: str) -> Any:
-    """The default of a setting of the playbooks."""
+    """Return the default of a setting of the playbooks."""
     return next(setting.default for setting in PLAYBOOKS if setting.name == name)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from .declaration import FACTS, PREFIXES
 
-# How similar the rest of a name must be, after its prefix.
+# How similar the names must be after their prefix.
 MIN_SIMILARITY = 0.8
 # How many hosts a message names.
 MAX_HOSTS = 5
@@ -63,7 +63,7 @@ def misspelt_error(name: str, meant: str) -> str:
 
 
 def misspelt_groups(groups: Mapping[str, Sequence[str]], known: Sequence[str]) -> Iterator[str]:
-    """Errors for misspelt groups of an inventory, whose hosts would silently be ignored. ``known`` has the right names.
+    """Yield an error for each misspelt group of an inventory, because its hosts would silently be ignored. ``known`` has the right names.
 
     Upper case and hyphens do not matter. A group is fine if its hosts are also in the right group, such as ``gpu_nodes1`` below ``gpu_nodes``.
     """

@@ -25,12 +25,12 @@ _NO_FORM = ("", None)
 
 
 def declared_settings(roles: Iterable[str] = ROLES) -> dict[str, Setting]:
-    """All settings of the playbooks and of these roles, by name."""
+    """Return all settings of the playbooks and of these roles, by name."""
     return {setting.name: setting for setting in [*PLAYBOOKS, *settings_of_roles(roles)]}
 
 
 def settings_of_roles(names: Iterable[str], folder: Path = FOLDER) -> list[Setting]:
-    """The settings of these roles."""
+    """Return the settings of these roles."""
     return [setting for name in names for setting in _role_settings(folder / name / "meta" / "argument_specs.yml")]
 
 

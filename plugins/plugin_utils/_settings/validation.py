@@ -37,14 +37,14 @@ def _decrypted(value: Any) -> Any:
 
 
 def contains_template(value: Any) -> bool:
-    """Return whether the value is a template, or a list or mapping that contains one."""
+    """Return whether the value is a template, or a list or mapping with a template."""
     if isinstance(value, Mapping):
         return any(map(contains_template, value.values()))
     return any(map(contains_template, value)) if isinstance(value, (list, tuple)) else is_template(value)
 
 
 def convert(setting: Setting, value: Any) -> Any:
-    """Convert a value to the declared type. Empty or invalid values become the default; value_error() reports invalid ones."""
+    """Convert a value to the declared type. Empty and invalid values become the default. value_error() reports invalid values."""
     value = _decrypted(value)
     if value in (None, ""):
         return setting.default
@@ -56,7 +56,7 @@ def convert(setting: Setting, value: Any) -> Any:
 
 
 def with_off_as_text(setting: Setting, value: Any) -> Any:
-    """Return false as 'off' if that is a choice, because YAML reads a bare off as false."""
+    """Return 'off' instead of false if 'off' is a choice, because YAML reads off without quotes as false."""
     return "off" if value is False and "off" in setting.choices else value
 
 
@@ -90,7 +90,7 @@ def _refusal(setting: Setting, value: Any) -> str | None:
     """Return why nodes would refuse a value of the right type, or None."""
     if setting.name not in CHECKED or value in (None, "", []):
         return None
-    from .gpu_node_checks import refusal  # imported here: it takes longer to load than to check all other settings
+    from .gpu_node_checks import refusal  # imported here, because the import takes longer than the check of all other settings
 
     return refusal(setting.name, convert(setting, value))
 
@@ -164,7 +164,9 @@ def _join_with_or(choices: Iterable[Any]) -> str:
 
 
 def shown(setting: Setting, value: Any) -> str:
-    """The value for a message. Mappings are hidden: they may contain keys and passwords under any name, even if they were written as text."""
+    """Return the value for a message. Mappings are hidden, because they may contain keys and passwords under any name, even if they were written as
+    text.
+    """
     return NOT_SHOWN if setting.type == "dict" and value not in (None, "") else mask(_shown(value))
 
 

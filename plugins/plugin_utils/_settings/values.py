@@ -4,9 +4,11 @@
 
 """The values of the settings, converted to their declared types.
 
-The plan reads them once for the whole run, and the tasks read them from the plan. Tasks do not read the variables, because they do not know the
-defaults, and a variable may have changed after the plan, for example through facts that a host returned.
-Each playbook begins with _settings/check, which reports wrong values. Here they become the default: they can only come from later facts.
+The plan reads the settings once for the whole run, and the tasks read them from the plan. Tasks do not read the variables, because tasks do not know
+the defaults, and a variable may have changed after the plan, for example through facts that a host returned.
+
+Each playbook begins with _settings/check, which reports wrong values. If a value is wrong here, it comes from later facts, and it becomes the
+default.
 Private to this collection; it may change without notice.
 """
 
@@ -37,7 +39,7 @@ WITHOUT_DEFAULT = ("nvidia_container_toolkit_version",)
 
 
 def run_settings(task_vars: Mapping[str, Any], names: list[str], template: Template) -> dict[str, Any]:
-    """The settings of the whole run. All hosts have the same values."""
+    """Return the settings of the whole run. All hosts have the same values."""
     return values(task_vars, names[:1], FOR_RUN, template).get("".join(names[:1]), {})
 
 
@@ -53,7 +55,7 @@ def values(
 
 
 def _values_of_play(task_vars: Mapping[str, Any], settings: Iterable[Setting], template: Template) -> dict[str, Any]:
-    """The variables of the play, for example from import_playbook. They apply to all hosts, but no host's variables contain them."""
+    """Return the variables of the play, for example from import_playbook. They apply to all hosts, but are not among the variables of any host."""
     raw = task_vars["hostvars"].raw_get(task_vars["inventory_hostname"])
     set_by_play = [setting for setting in settings if _is_set_by_play(setting.name, task_vars, raw)]
     return {setting.name: _value(setting, task_vars[setting.name], partial(template, task_vars[setting.name])) for setting in set_by_play}
@@ -74,7 +76,7 @@ def _templated(hostvars: Any, name: str, key: str) -> Any:
 
 def _value(setting: Setting, written: Any, templated: Callable[[], Any]) -> Any:
     try:
-        # Templating costs far more than reading variables, so only values that need it are templated.
+        # Templating costs far more than reading variables. So template only values with templates.
         return setting.default if written is None else convert(setting, templated() if contains_template(written) else written)
     except AnsibleError:
         return setting.default

@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Adds services that attach a stack's networks to nodes before its GPU tasks start (pure). Only some versions of Docker on the leader need this.
+"""Adds services that attach a stack's networks to nodes before its GPU tasks start (pure). Only some versions of Docker on the leader need these
+services.
 
 Swarm attaches an overlay network to a node when the first task on the node uses the network. This updates the node, and a leader with such a version
-then stops tasks with allocated GPUs on that node. The leader also stops the new task, which removes the network again, so no GPU task ever starts. To
-prevent that, a service without GPUs starts first, with a task on each node, and attaches the network.
+then stops tasks with allocated GPUs on the node. The leader also stops the new task, and this removes the network again. So no GPU task ever starts.
+To prevent this, a service without GPUs starts first, with a task on each node, and attaches the network.
 Private to this collection; it may change without notice.
 """
 
@@ -57,7 +58,7 @@ def add_attaching_services(document: Mapping[str, Any], swarm: Swarm) -> tuple[d
 
 
 def attaching_part(document: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The part of the document that is deployed first, or None."""
+    """Return the part of the document to deploy first, or None."""
     attaching = {name: service for name, service in document["services"].items() if is_attaching(service)}
     shared = {key: document[key] for key in ("version", "networks") if key in document}
     return {**shared, "services": attaching} if attaching else None
@@ -68,13 +69,13 @@ def is_attaching(service: Mapping[str, Any]) -> bool:
 
 
 def not_running(answer: Mapping[str, Any], document: Mapping[str, Any], stack: str) -> list[str]:
-    """The services of the document whose tasks do not all run yet."""
+    """Return the services of the document that have tasks that do not run yet."""
     running = {service["service"] for service in answer["progress"] if service["done"] and service["running"]}
     return [f"{stack}_{name}" for name in document["services"] if f"{stack}_{name}" not in running]
 
 
 def not_attached_error(lines: Mapping[str, str], names: Iterable[str]) -> str:
-    """The error if the rest of the stack was not deployed. ``lines`` has the progress of each service."""
+    """Return the error if the other parts of the stack were not deployed. ``lines`` has the progress of each service."""
     progress = "; ".join(f"{name}: {lines.get(name, 'has no tasks')}" for name in names)
     return (
         f"The stack's networks are not attached to all GPU nodes: {progress}. The leader's version of Docker would stop the tasks there ({TRAP}). "
@@ -87,20 +88,22 @@ def _kinds(service: Mapping[str, Any]) -> list[str]:
 
 
 def _is_evicting(node: Mapping[str, Any], kind: str, leader: str | None) -> bool:
-    """Return whether the leader evicts tasks on this node that have resources of this kind."""
+    """Return whether the leader evicts tasks with resources of this kind on this node."""
     entry = node["resources"].get(kind)
     return bool(entry and entry["total"]) and checks.affects(_EVICTS[entry["type"]], leader)
 
 
 def _overlays(service: Mapping[str, Any], document: Mapping[str, Any]) -> list[str]:
-    """The networks of the service, except those that every machine has."""
+    """Return the networks of the service, except those that every machine has."""
     declared = document.get("networks") or {}
     return [key for key in service.get("networks") or [DEFAULT] if (declared.get(key) or {}).get("name", "") not in LOCAL_NETWORKS]
 
 
 def _build_service(name: str, service: Mapping[str, Any], networks: list[str], nodes: list[dict[str, Any]], swarm: Swarm) -> dict[str, Any]:
-    """Build the attaching service, with the image of the service, which the nodes need anyway. If the deployed attaching service already covers all
-    nodes with room, return it unchanged, because it keeps the networks attached."""
+    """Build the attaching service. It uses the image of the service, because the nodes need this image anyway.
+
+    If the deployed attaching service already covers all nodes with room, return it unchanged, because it keeps the networks attached.
+    """
     own_constraints = (service["deploy"].get("placement") or {}).get("constraints") or []
     ids_with_room = swarm.feasible.get(f"{swarm.stack}_{name}", [])
     former_service = ((swarm.former or {}).get("services") or {}).get(name + SUFFIX) or {}
@@ -136,14 +139,16 @@ def _is_covering(former_constraints: list[str], own_constraints: list[str], room
 
 
 def _meets_constraints(node: Mapping[str, Any], constraints: Iterable[str]) -> bool:
-    """Return whether the node meets those constraints that can be compared with the ledger."""
+    """Return whether the node meets the constraints that can be compared with the ledger."""
     described = {"ID": node["id"], "Description": {"Hostname": node["hostname"]}, "Spec": {"Labels": node["labels"], "Role": node["role"]}}
     prefixes = ("node.id", "node.hostname", "node.role", node_match.NODE_LABEL)
     return all(node_match.is_met(constraint, described) for constraint in constraints if constraint.strip().lower().startswith(prefixes))
 
 
 def _holders(node: Mapping[str, Any], stack: str) -> list[str]:
-    """Tasks of other stacks on the node that have resources. [] if this stack has a task there, because its networks are attached already."""
+    """Return the tasks of other stacks on the node that have resources. [] if this stack has a task on the node, because its networks are already
+    attached.
+    """
     own_prefix = f"{stack}_"
     tasks = [task for task in node["tasks"] if not task["service"].startswith(own_prefix)]
     return [task["name"] for task in tasks if task["holding"]] if len(tasks) == len(node["tasks"]) else []

@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""One table of everything that Docker refuses in a stack file only during the deployment (pure). Each row is checked before the deployment.
+"""One table of all errors in a stack file that Docker reports only during the deployment (pure). This code checks each row before the deployment.
 
-'docker stack deploy' reads the file, then creates networks, secrets and configs, and only then converts and creates the services one by one. So
-most of these errors would leave a stack half deployed. Checks that need data of the swarm, such as the ports of other services, are in
-module_utils/_deployment/clashes.py; their rows are here too, so that the table is complete.
+'docker stack deploy' reads the file, then creates networks, secrets and configs, and only then converts and creates the services one by one. So most
+of these errors would leave a stack half deployed. Checks that need data of the swarm, such as the ports of other services, are in
+module_utils/_deployment/clashes.py. The table also has the rows of these checks, so that it is complete.
 Private to this collection; it may change without notice.
 """
 
@@ -49,7 +49,9 @@ class Stack(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One row. ``since`` is the first release of Docker that refuses this; empty means 20.10. ``by`` is the function here that refuses it."""
+    """One row. ``since`` is the first release of Docker that refuses this error; empty means 20.10. ``by`` is the function of this collection that
+    refuses it.
+    """
 
     id: str
     what: str
@@ -74,7 +76,7 @@ def _run_check(check: Callable[[Stack], Iterator[str]], stack: Stack) -> list[st
 
 
 def _services(stack: Stack) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each service, with its place for messages."""
+    """Yield each service, with its place for messages."""
     yield from ((f"{stack.file}: services.{name}", service) for name, service in stack.document["services"].items())
 
 
@@ -86,7 +88,7 @@ def _image(stack: Stack) -> Iterator[str]:
         written = stack.written.get(name) or {}
         choices = [(f"x-gpu.images[{number}].image", image) for number, image in enumerate(stack.choices.get(name, []))]
         for key, image in choices or [("image", service["image"])] if "image" in service else []:
-            if not is_image_name(image) and (image or choices or written.get("image")):  # otherwise the image is missing, which another check reports
+            if not is_image_name(image) and (image or choices or written.get("image")):  # another check reports a missing image
                 yield (
                     f"{stack.file}: services.{name}.{key} is {image!r}, which is not a valid image name."
                     f"{_describe_unset(stack, written.get('x-gpu') if choices else written.get('image'))} Write it as name:tag, in lower case, such "
@@ -95,7 +97,7 @@ def _image(stack: Stack) -> Iterator[str]:
 
 
 def _describe_unset(stack: Stack, written: Any) -> str:
-    """A sentence about variables in ``written`` that are not set, or ''."""
+    """Return a sentence about variables in ``written`` that are not set; '' without such variables."""
     names = [name for name in dict.fromkeys(_VARIABLE.findall(str(written))) if name in stack.unset]
     return f" The variable {', '.join(names)} is not set: set it in .env, or in the environment." if names else ""
 
@@ -189,7 +191,9 @@ def _port_twice(stack: Stack) -> Iterator[str]:
 
 
 def _port_in_stack(stack: Stack) -> Iterator[str]:
-    """Two services may publish the same port in host mode. Swarm then runs them on different nodes."""
+    """Yield an error for each port that two services publish. Two services may publish the same port in host mode, because swarm then runs them on
+    different nodes.
+    """
     taken: dict[tuple[int, str], tuple[str, str]] = {}
     for name, service in stack.document["services"].items():
         for port in ports.expanded(service):
@@ -221,7 +225,7 @@ def _external(stack: Stack) -> Iterator[str]:
 
 
 def _networks(stack: Stack) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Each network that is not external: its place for messages, its name, and its definition."""
+    """Yield the place for messages, the name, and the definition of each network that is not external."""
     for key, entry in (stack.document.get("networks") or {}).items():
         if not (entry or {}).get("external"):
             yield f"{stack.file}: networks.{key}", str((entry or {}).get("name") or ""), entry or {}
@@ -284,7 +288,7 @@ _secret_contents, _config_contents = _contents("secrets"), _contents("configs")
 # -- the table -----------------------------------------------------------------------------------------------------------------
 
 CHECKS = [
-    # While Docker reads the file. Nothing is created yet, but Docker's messages name no remedy.
+    # Errors while Docker reads the file. Docker has created nothing yet, but its messages name no remedy.
     Check("text", "a list or a mapping where Docker expects text", SCHEMA, "", shapes.text),
     Check("texts", "anything but a list of strings, for example under `cap_add` or `dns`", SCHEMA, "", shapes.texts),
     Check("command", "a list inside the list of a command, an entrypoint or a test", SCHEMA, "", shapes.command),
@@ -311,7 +315,7 @@ CHECKS = [
     Check("port-number", "a `published` port above 65535: Docker accepts it, but the tasks wait for ever", ALLOCATOR, "", ports.translate_ports),
     Check("port-target", "a port without its `target`: Docker accepts it, but the port leads nowhere", ALLOCATOR, "", ports.translate_ports),
     Check("image", "an invalid image name, such as one with an empty tag", SERVICE, "", _image),
-    # During the conversion. Docker has created networks, secrets and configs by then.
+    # Errors during the conversion. Docker has already created networks, secrets and configs.
     Check("credential", "`credential_spec` with more than one of `config`, `file` and `registry`", CONVERT, "", _credentials),
     Check("declared-network", "a network that the file does not declare", CONVERT, "", references.check_declared),
     Check("declared-volume", "a volume that the file does not declare", VOLUMES, "", references.check_declared),
@@ -328,7 +332,7 @@ CHECKS = [
     Check("secret-target", "two secrets of a service with the same target", SECRETS, "", _secret_targets),
     Check("config-target", "two configs of a service with the same target", SECRETS, "", _config_targets),
     Check("external", "an external config, secret or network that the swarm does not have", STACK, "", on_swarm.missing_objects),
-    # In the daemon, which creates one service after the other.
+    # Errors of the daemon, which creates one service after the other.
     Check("propagation", "an unknown `propagation`", MOBY, "", shapes.one_of),
     Check("restart-condition", "an unknown `condition` of `restart_policy`", MOBY, "", shapes.one_of),
     Check("failure-action", "an unknown `failure_action`", MOBY, "", shapes.one_of),
@@ -341,7 +345,7 @@ CHECKS = [
     Check("ipam-driver", "an unknown `ipam` driver", NETWORKS, "", _network_drivers),
     Check("subnet", "an invalid subnet", NETWORKS, "", shapes.subnet),
     Check("predefined-label", "a network with the label of swarm's own networks, `com.docker.swarm.predefined`", NETWORKS, "", _network_labels),
-    # In swarm, when it creates or updates a service.
+    # Errors of swarm when it creates or updates a service.
     Check("service-name", "a service whose name, with the stack's name, has a dot or more than 63 characters", COMMON, "", references.check_names),
     Check("service-taken", "a service whose name another service already has", SERVICE, "", on_swarm.taken),
     Check("cpus-least", "less than 0.001 CPUs", SERVICE, "", shapes.cpus),

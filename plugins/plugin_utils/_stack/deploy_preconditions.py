@@ -30,13 +30,13 @@ class Access(NamedTuple):
 
 
 def objects_to_compare(stack: Stack, name: str) -> dict[str, Any]:
-    """The networks, configs and secrets of the stack that the manager compares with those of the swarm."""
+    """Return the networks, configs and secrets of the stack. The manager compares them with the networks, configs and secrets of the swarm."""
     external_networks = external_names(stack.document).get("networks") or []
     return {"networks": stack_networks(stack.document, name), "attached": external_networks, "contents": content_digests(stack.document, stack.files)}
 
 
 def query_options(document: Mapping[str, Any], stack: str, access: Access, query: bool) -> dict[str, Any]:
-    """The options for the module that queries the manager."""
+    """Return the options for the module that queries the manager."""
     logins, passed_on = access
     images = sorted({image_of(service) for service in document["services"].values()})
     options: dict[str, Any] = {"images": images, "networks": network_names(document, stack), "external": external_names(document)}
@@ -54,7 +54,7 @@ def image_of(service: Mapping[str, Any]) -> str:
 def check_answer(
     answer: Mapping[str, Any], document: Mapping[str, Any], stack: str, access: Access, host_facts: Mapping[str, HostFacts]
 ) -> tuple[list[str], list[str]]:
-    """Return (errors that prevent the deployment, notes for the user). ``host_facts`` are by host of the inventory."""
+    """Return (errors that prevent the deployment, notes for the user). ``host_facts`` has the facts of each host of the inventory."""
     taken, errors = answer["networks_taken"], []
     if taken:
         errors.append(
@@ -83,7 +83,7 @@ def check_answer(
 
 
 def with_gpus(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The services that reserve generic resources."""
+    """Return the services that reserve generic resources."""
     return {name: service for name, service in document["services"].items() if _reserved(service).get("generic_resources")}
 
 
@@ -93,13 +93,13 @@ def _reserved(service: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def images_with_gpus(stack: Stack) -> list[str]:
-    """The images of services with generic resources, including all choices of x-gpu."""
+    """Return the images of services with generic resources, including all choices of x-gpu."""
     x_gpu_images = [entry["image"] for request in stack.x_gpu.values() for entry in request.matrix]
     return sorted({*x_gpu_images, *(image_of(service) for service in with_gpus(stack.document).values())})
 
 
 def name_conflict(answer: Mapping[str, Any], names: Iterable[str], stack: str, file: str) -> str | None:
-    """Return an error if another stack in the swarm has this name, else None."""
+    """Return an error if another stack in the swarm has this name, or else None."""
     existing = [service["service"] for service in answer["progress"]]
     if not existing or set(existing).intersection(names):
         return None

@@ -26,7 +26,7 @@ _UNCHANGED = re.compile(r"failed to update (config|secret) ([^\s:]+): .*only upd
 
 
 def placement_errors(stack: str, answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]], allow_pending: bool) -> list[str]:
-    """The reasons why this stack must not be deployed, or []."""
+    """Return the reasons why this stack must not be deployed; [] without reasons."""
     errors, kinds_by_service = [], {spec["Name"]: _kinds(spec) for spec in specs}
     if answer["taken"]:
         names = ", ".join(answer["taken"])
@@ -51,7 +51,7 @@ def placement_errors(stack: str, answer: Mapping[str, Any], specs: Iterable[Mapp
 
 
 def docker_errors(answer: Mapping[str, Any], masked: Callable[[str], str] = str) -> list[str]:
-    """Errors if the managers or 'docker stack config' would refuse the stack."""
+    """Return the errors with which the managers or 'docker stack config' would refuse the stack."""
     errors = [f"{clash} {NOTHING}" for clash in answer["clashes"]]
     if answer["unread"]:
         reason = masked(answer["unread"]).rstrip(".")
@@ -66,13 +66,13 @@ def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 def new_objects(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, dict[str, str]]:
-    """The names of objects that are new in ``after``, by kind and id."""
+    """Return the names of objects that are new in ``after``, by kind and id."""
     new_by_kind = {kind: {object_id: name for object_id, name in now.items() if object_id not in before.get(kind, {})} for kind, now in after.items()}
     return {kind: new for kind, new in new_by_kind.items() if new}
 
 
 def describe_leftovers(before: Mapping[str, Any], after: Mapping[str, Any], new: Mapping[str, Mapping[str, str]], removed: bool) -> str:
-    """Describe what a failed deployment left, or that it was removed."""
+    """Describe the parts that a failed deployment left in the swarm, or say that they were removed."""
     names = ", ".join(f"the {kind[:-1]} {name}" for kind in sorted(new) for name in sorted(new[kind].values()))
     if removed:
         return f"The stack is new, so its parts are removed again: {names}."
@@ -83,7 +83,7 @@ def describe_leftovers(before: Mapping[str, Any], after: Mapping[str, Any], new:
 
 
 def deployment_error(output: str, masked: Callable[[str], str] = str) -> str:
-    """The error for a failed 'docker stack deploy', with the remedy. ``masked`` hides values of the stack in its output."""
+    """Return the error for a failed 'docker stack deploy', with the remedy. ``masked`` hides values of the stack in its output."""
     line = " ".join(output.split())
     unchanged = _UNCHANGED.search(line)
     if unchanged:
@@ -110,13 +110,13 @@ def has_jobs(specs: Iterable[Mapping[str, Any]]) -> bool:
 
 
 def orphans(answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Services of the stack in the swarm that are not among these."""
+    """Return the services of the stack in the swarm that are not among ``services``."""
     names = {spec["Name"] for spec in specs}
     return [service["service"] for service in answer["progress"] if service["service"] not in names]
 
 
 def placement_lines(answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A line for each service with the nodes where it would fit."""
+    """Return a line for each service with the nodes where it would fit."""
     names = {node["id"]: node["hostname"] for node in answer["nodes"]}
     by_name = {spec["Name"]: spec for spec in specs}
     return [f"{check['service']}: {_placement_line(names, check, by_name[check['service']])}" for check in answer["preflight"]]
@@ -136,7 +136,7 @@ def _placement_line(hostnames: Mapping[str, str], check: Mapping[str, Any], spec
 
 
 def _describe_rivals(check: Mapping[str, Any]) -> str:
-    """Warn about services that may take the room first. Swarm places services in any order and moves none later."""
+    """Warn about services that may take the room first. Swarm places services in any order, and does not move them later."""
     return f", unless swarm places {' or '.join(check['rivals'])} there first" if check["rivals"] else ""
 
 
@@ -146,7 +146,7 @@ def _describe_nodes(names: list[str]) -> str:
 
 
 def progress_lines(answer: Mapping[str, Any], unsteady: Collection[str] = ()) -> dict[str, str]:
-    """Describe the progress of each service. ``unsteady`` services have been complete only for a moment."""
+    """Describe the progress of each service. Services in ``unsteady`` have been complete for only a moment."""
     pending = {service["service"]: service["text"] for service in answer["pending_now"]}
     return {service["service"]: _line(service, pending.get(service["service"]), service["service"] in unsteady) for service in answer["progress"]}
 
@@ -171,8 +171,10 @@ def _line(service: Mapping[str, Any], pending: str | None, unsteady: bool) -> st
 
 
 def unfinished_services(answer: Mapping[str, Any]) -> list[str]:
-    """The services to wait for. Excluded are services that failed for good, paused updates, and completed rollbacks. A rollback is complete when the
-    tasks run again."""
+    """Return the services to wait for.
+
+    Exclude services that failed for good, paused updates, and completed rollbacks. A rollback is complete if the tasks run again.
+    """
     return [
         service["service"]
         for service in answer["progress"]

@@ -4,9 +4,9 @@
 
 """Ignores short disturbances during the wait for a stack (pure, except for the clock).
 
-Such disturbances are short silences of a manager, tasks that run only for a moment, and failures from before the deployment.
-A restart of dockerd or the election of a leader takes some seconds. The stack is already deployed by then, so the last answer is used meanwhile.
-A command that fails at once still runs for a moment each time that swarm restarts it.
+Such disturbances are short silences of a manager, tasks that run for only a moment, and failures from before the deployment. A restart of dockerd or
+the election of a leader takes some seconds. The stack is already deployed at that time, so the last answer is used meanwhile. If a command fails at
+once, it still runs for a moment each time that swarm restarts it.
 Private to this collection; it may change without notice.
 """
 
@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Answer = dict[str, Any]
-# How long a manager may be silent.
+# How long a manager may give no answer (seconds).
 LIMIT_S = 60.0
-# How long the same tasks must run, as for 'docker service create' (ServiceProgress in docker/cli).
+# How long the same tasks must run (seconds). 'docker service create' has the same rule (ServiceProgress in docker/cli).
 STEADY_S = 5.0
 
 
@@ -56,8 +56,10 @@ def without_former_failures(before: Mapping[str, Any], answer: Answer) -> Answer
 
 
 def _drop_former(service: dict[str, Any], former: set[str]) -> dict[str, Any]:
-    """Drop failures of tasks that ended before. Compare the ids of tasks, not their number, because swarm forgets the oldest tasks. For jobs and
-    services without restarts, former failures still count."""
+    """Drop failures of tasks that ended before the deployment. Compare the ids of tasks, not their number, because swarm forgets the oldest tasks.
+
+    Keep former failures of jobs and of services without restarts.
+    """
     failures = service["failures"] if service["over"] or service["job"] else len(set(service["ended"]) - former)
     return {**service, "failures": failures, "failed": service["failed"] if failures else ""}
 
@@ -77,9 +79,9 @@ class Steadiness:
         }
 
     def unsteady_services(self, answer: Mapping[str, Any]) -> list[str]:
-        """The services that are complete, but for less than ``seconds``.
+        """Return the services that have been complete for less than ``seconds``.
 
-        Each answer is evaluated only once, when it arrives, because an old answer is repeated while a manager is silent.
+        Each answer is evaluated only once, when it arrives, because an old answer is repeated while a manager does not answer.
         """
         if answer is self._last:
             return self._unsteady
@@ -95,5 +97,5 @@ class Steadiness:
 
 
 def _fingerprint(service: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the values that must stay unchanged. The specification is one of them: after a change swarm may still have to replace tasks."""
+    """Return the values that must not change. One of them is the specification, because after a change swarm may still have to replace tasks."""
     return service["specified"], *service["tasks"], service["done"]

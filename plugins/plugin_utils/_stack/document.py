@@ -26,7 +26,7 @@ _PLAIN_INT = re.compile(r"[-+]?(?:0o?[0-7]+|0x[0-9a-fA-F]+|0|[1-9][0-9]*)")
 _PLAIN_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?")
 _MERGE = "tag:yaml.org,2002:merge"
 _RESOLVED = ("bool", "int", "float", "timestamp")
-# What PyYAML raises if a value does not match its tag. These errors show the value but no place.
+# The errors of PyYAML if a value does not match its tag. These errors show the value, but not its place.
 _TAG_ERRORS = (ValueError, KeyError, AttributeError)
 _TAG_MISMATCH = "a value does not match its tag (!!name) or its form, for example a date with month 13. If it is text, put it in quotes"
 # Replacements for messages of PyYAML that show text of the file.
@@ -53,7 +53,7 @@ class _MergingLoader(yaml.SafeLoader):
             super().flatten_mapping(node)
 
     def _merge(self, node: Any) -> None:
-        """Merge the sources so that each key occurs once. The mapping's own values win."""
+        """Merge the sources so that each key occurs once. If the mapping itself has a key, its value is used."""
         own = [pair for pair in node.value if pair[0].tag != _MERGE]
         merged: dict[Any, Any] = {}
         for source in [mapping for key, value in node.value if key.tag == _MERGE for mapping in reversed(self._sources(node, value))]:
@@ -87,7 +87,7 @@ class _Loader(_MergingLoader):
         self.duplicates: list[str] = []
 
     def compose_mapping_node(self, anchor: Any) -> Any:
-        """Note duplicate keys. Merged keys are added later, so they do not count as duplicates."""
+        """Note duplicate keys. Merged keys are added later, so they are not duplicates."""
         node = super().compose_mapping_node(anchor)
         names: set[str] = set()
         for key, _value in node.value:
@@ -148,7 +148,7 @@ def load_yaml(text: str, name: str, loader: type[yaml.SafeLoader] = _MergingLoad
 
 
 def _reason(problem: Exception) -> str:
-    """Describe the problem in one line, without text of the file, which may contain a secret."""
+    """Describe the problem in one line, without text from the file, because the text may contain a secret."""
     mark = getattr(problem, "problem_mark", None)
     message = str(getattr(problem, "problem", None) or problem)
     what = next((reason for begin, reason in _REASONS.items() if message.startswith(begin)), message)
@@ -157,7 +157,7 @@ def _reason(problem: Exception) -> str:
 
 
 class _Copy:
-    """Expands aliases by copying, and counts the copies: a few nested aliases can expand to more than any memory holds."""
+    """Expands aliases by copying, and counts the copies. A few nested aliases can expand to more data than any memory holds."""
 
     def __init__(self, name: str) -> None:
         self._name, self._remaining = name, MAX_VALUES
@@ -186,7 +186,7 @@ def _key(key: Any) -> str:
 
 
 def sort_by_place(messages: Iterable[str], document: Mapping[str, Any], name: str) -> list[str]:
-    """Sort errors of the file ``name`` by the place with which each begins. An error without a place stays after the one before it."""
+    """Sort errors of the file ``name`` by the place at the beginning of each error. An error without a place follows the error before it."""
     placed: list[tuple[tuple[int, ...], str]] = []
     for message in messages:
         place = _place(message.removeprefix(f"{name}: "), document) if message.startswith(f"{name}: ") else None
@@ -195,7 +195,7 @@ def sort_by_place(messages: Iterable[str], document: Mapping[str, Any], name: st
 
 
 def _place(text: str, value: Any) -> tuple[int, ...]:
-    """Return the position of the path at the start of ``text``: its number among its neighbours, for each level."""
+    """Return the position of the path at the start of ``text``. The position is, for each level, the number of the key among its neighbours."""
     places: list[int] = []
     while True:
         if isinstance(value, Mapping):

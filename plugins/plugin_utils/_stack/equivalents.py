@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Translates Compose keys that a stack does not support into equivalent ones (pure).
+"""Translates Compose keys that a stack does not support into equivalent keys (pure).
 
 Private to this collection; it may change without notice.
 """
@@ -46,7 +46,7 @@ def move_to_deploy(service: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _values(service: dict[str, Any], where: str) -> dict[str, Any]:
-    """The values of these keys. Zero is dropped where it means no limit for Docker."""
+    """Return the values of these keys. Drop a zero if it means no limit for Docker."""
     values, errors = {key: service[key] for key in _PLACES if service.get(key) is not None}, Errors()
     if "cpus" not in values and service.get("cpu_quota") is not None:
         values["cpus"] = errors.collect(_cpus_of_quota, service, where, instead=0)
@@ -57,7 +57,7 @@ def _values(service: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _cpus_of_quota(service: dict[str, Any], where: str) -> str | int:
-    """Return the number of CPUs that the quota allows, 0 for no limit."""
+    """Return the number of CPUs that the quota allows; 0 for no limit."""
     numbers = {"cpu_quota": service["cpu_quota"], "cpu_period": service.get("cpu_period") or _PERIOD}
     for key, value in numbers.items():
         if isinstance(value, bool) or not re.fullmatch(r"-?[0-9]+", str(value)):
@@ -102,7 +102,7 @@ def _restart_policy(restart: Any, where: str) -> dict[str, Any]:
 
 
 def shared_memory(shm_size: Any, targets: list[str], where: str, notes: Notes) -> list[dict[str, Any]]:
-    """Return a mount for ``shm_size``. As in Docker, it has no effect if the service mounts something else there."""
+    """Return a mount for ``shm_size``. As in Docker, this mount has no effect if the service mounts something else at the same path."""
     size_in_bytes = 0 if shm_size is None else size(shm_size, f"{where}.shm_size")
     if size_in_bytes and SHM in targets:
         notes.ignored(where, "shm_size", f"nothing: the service mounts something at {SHM}")
@@ -110,7 +110,9 @@ def shared_memory(shm_size: Any, targets: list[str], where: str, notes: Notes) -
 
 
 def network_of_host(service: dict[str, Any], declared: dict[str, Any], where: str) -> list[str]:
-    """The networks of a service with ``network_mode: host``: the host network, under a key that is free in the file. [] for other modes."""
+    """Return the networks of a service with ``network_mode: host``, which is only the host network, under a key that is free in the file. [] for
+    other modes.
+    """
     mode = text_of(service.get("network_mode"), f"{where}.network_mode")
     if mode and service.get("networks"):
         raise GpuSwarmError(f"{where} has both network_mode and networks. Remove one of them.")

@@ -37,7 +37,7 @@ class Notes:
 
 
 def mapping(value: Any, where: str) -> dict[str, Any]:
-    """Return ``value`` as a mapping. Empty becomes {}, anything else is an error."""
+    """Return ``value`` as a mapping. An empty value becomes {}. Any other value that is no mapping is an error."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -46,7 +46,7 @@ def mapping(value: Any, where: str) -> dict[str, Any]:
 
 
 def texts(value: Any, where: str) -> list[str]:
-    """Return a list of strings. One string becomes a list of one."""
+    """Return a list of strings. A single string becomes a list with one item."""
     strings = [value] if isinstance(value, str) else [] if value is None else value
     if not isinstance(strings, list) or not all(isinstance(string, str) for string in strings):
         raise GpuSwarmError(f"{where} is {kind_of(value)}, but must be a list of strings. Begin each with '- '.")

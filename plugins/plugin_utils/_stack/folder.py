@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ...module_utils._errors import GpuSwarmError
 
-# More than any real Compose file, and more than a config or secret may have.
+# The largest size of a file. Real Compose files are smaller, and configs and secrets must be smaller.
 MAX_BYTES = 4_000_000
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ...module_utils._errors import Errors, GpuSwarmError
 from .fields import Notes
 
-# Docker finds its NVIDIA driver by GENERAL. It passes on DRIVER as NVIDIA_DRIVER_CAPABILITIES (daemon/nvidia_linux.go of moby/moby).
+# Docker chooses its NVIDIA driver by GENERAL. It passes DRIVER on in NVIDIA_DRIVER_CAPABILITIES (daemon/nvidia_linux.go of moby/moby).
 GENERAL = ("gpu", "nvidia")
 DRIVER = ("compute", "compat32", "graphics", "utility", "video", "display")
 # Names of NVIDIA's driver: three of Docker (daemon/devices_nvidia_linux.go of moby/moby), and the CDI kind that Podman and others use.
@@ -39,7 +39,7 @@ class Reserved(NamedTuple):
 
 
 def reserved(service: dict[str, Any], kind: str, where: str, notes: Notes) -> Reserved:
-    """Return the GPUs of a service, in whichever form they are written. ``where`` names the service in messages."""
+    """Return the GPUs of a service, in any form of Compose. ``where`` names the service in messages."""
     reservations = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
     below, errors = f"{where}.deploy.resources.reservations", Errors()
     generic = errors.collect(_parse_each, _generic, errors.collect(_list, reservations, "generic_resources", below), f"{below}.generic_resources")
@@ -90,7 +90,7 @@ def _devices(items: list[Any] | None, where: str, notes: Notes) -> list[_Device]
 
 
 def _generic(item: Any, where: str) -> tuple[str, int]:
-    """Return (kind, value)."""
+    """Return (kind, value) of a generic resource."""
     if isinstance(item, dict) and "discrete_resource_spec" in item and {"kind", "value"} & item.keys():
         raise GpuSwarmError(
             f"{where}: kind and value are beside discrete_resource_spec, but must be under it. Indent both by two more blanks."

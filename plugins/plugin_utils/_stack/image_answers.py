@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads what nodes answer about images (pure): what the images require of the driver, and whether the node's toolkit enforces that.
+"""Reads what nodes answer about images (pure): what the images require of the driver, and whether the node's toolkit enforces these requirements.
 
-The playbook deploy registers the answers of the nodes as host variables. The role alone has no answers, so it uses the toolkit's version from the
-inventory. A node can answer anything, so answers of the wrong form are ignored.
+The playbook deploy registers the answers of the nodes as host variables. If only the role runs, it has no answers and uses the toolkit's version from
+the inventory. A node can answer anything, so answers of the wrong form are ignored.
 Private to this collection; it may change without notice.
 """
 
@@ -56,9 +56,9 @@ def _images(answer: Mapping[Any, Any]) -> dict[str, Variables]:
 def machines(
     nodes: Iterable[Mapping[str, Any]], host_facts: Mapping[str, HostFacts], image: str, manager_variables: Variables, own_variables: Variables
 ) -> list[Machine]:
-    """Return the nodes, each with the variables of a task there: the variables of the image and of the service (``own_variables``).
+    """Return the nodes, each with the variables of a task on the node. These are the variables of the image and of the service (``own_variables``).
 
-    If a node does not have the image yet, the image's variables are those that the manager or another node reports.
+    If a node does not have the image yet, use the image's variables that the manager or another node reports.
     """
     image_variables = manager_variables or next((facts.images[image] for _host, facts in sorted(host_facts.items()) if facts.images.get(image)), {})
     result = []

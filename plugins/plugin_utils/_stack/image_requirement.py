@@ -4,11 +4,11 @@
 
 """Compares what an image requires of the driver (NVIDIA_REQUIRE_*) with the nodes where its service fits (pure).
 
-Variables: GetRequirements in nvidia-container-toolkit's internal/config/image/cuda_image.go. All variables with this prefix count, except
+Variables: GetRequirements in nvidia-container-toolkit's internal/config/image/cuda_image.go. Every variable with this prefix is a requirement, except
 JETPACK. CUDA_VERSION without NVIDIA_REQUIRE_CUDA means cuda>=MAJOR.MINOR. NVIDIA_DISABLE_REQUIRE disables the check.
 Syntax: dsl_evaluate in libnvidia-container's src/cli/dsl.c. A blank means OR, a comma AND. cuda, driver and arch are versions, brand is text.
-The toolkit checks requirements only in legacy mode. In the CDI modes, the default since 1.19, nobody checks them (nvidia-container-toolkit
-issue 1470): the task starts and fails later if the driver is too old.
+The toolkit checks requirements only in legacy mode. In the CDI modes, which are the default since 1.19, nobody checks them (nvidia-container-toolkit
+issue 1470). If the driver is too old, the task starts and fails later.
 Private to this collection; it may change without notice.
 """
 
@@ -25,7 +25,7 @@ PREFIX, CUDA, DISABLED, LEGACY = "NVIDIA_REQUIRE_", "NVIDIA_REQUIRE_CUDA", "NVID
 # Older toolkits use legacy mode: up to 1.17 by default, and 1.18 because gpu_node sets it for the GPUs that swarm allocates.
 FIRST_WITHOUT_CHECK = "1.19"
 JETPACK = "NVIDIA_REQUIRE_JETPACK"
-# What happens to a task with unmet requirements, by whether the toolkit enforces them.
+# What happens to a task with unmet requirements. The key says whether the toolkit enforces requirements.
 NOTES: dict[bool | None, str] = {
     False: "the toolkit there does not check that, so the tasks start but may fail later",
     None: "it is not known whether the toolkit there checks that, so the tasks may be refused or fail later",
@@ -45,8 +45,9 @@ _COMPARISONS: dict[str, Callable[[int], bool]] = {
 
 
 class Machine(NamedTuple):
-    """The facts of a node. Unknown facts are None. ``enforces``: its toolkit refuses images with unmet requirements. ``variables`` are the variables
-    of a task there, including the variables of its image."""
+    """The facts of a node. Unknown facts are None. ``enforces`` says whether the node's toolkit refuses images with unmet requirements. ``variables``
+    are the variables of a task on the node, including the variables of its image.
+    """
 
     hostname: str
     facts: Mapping[str, str | None]  # cuda, driver, arch, brand
@@ -63,12 +64,12 @@ def facts_of(labels: Mapping[str, str]) -> dict[str, str | None]:
 
 
 def in_legacy_mode(version: str) -> bool | None:
-    """Return whether provision uses legacy mode, which enforces requirements, for this version of the toolkit. None if it is not a version."""
+    """Return whether provision uses legacy mode, which enforces requirements, for this version of the toolkit. None if this is not a version."""
     return _compare_versions(version, FIRST_WITHOUT_CHECK) < 0 if _VERSION.fullmatch(version) else None
 
 
 def requirements(variables: Mapping[str, str]) -> list[str]:
-    """The requirements of a task with these variables. All must be met."""
+    """Return the requirements of a task with these variables. A node must meet all of them."""
     if variables.get(DISABLED) in TRUE_VALUES:
         return []
     required = [value for name, value in sorted(variables.items()) if name.startswith(PREFIX) and not name.startswith(JETPACK) and value]
@@ -79,7 +80,7 @@ def requirements(variables: Mapping[str, str]) -> list[str]:
 
 
 def is_met(requirement: str, facts: Mapping[str, str | None]) -> bool | None:
-    """Return whether a node with these facts meets the requirement. None if unknown."""
+    """Return whether a node with these facts meets the requirement; None if unknown."""
     answers = [_is_alternative_met(alternative, facts) for alternative in requirement.split(" ") if alternative]
     return _any_met(answers) if answers else True
 
@@ -111,13 +112,13 @@ def _is_atom_met(text: str, facts: Mapping[str, str | None]) -> bool | None:
 
 
 def _compare_versions(left_version: str, right_version: str) -> int:
-    """Compare two versions: the result is below, equal to or above 0. Missing parts count as 0."""
+    """Compare two versions. The result is below, equal to or above 0. A missing part is the same as 0."""
     pairs = zip_longest(map(int, left_version.split(".")), map(int, right_version.split(".")), fillvalue=0)
     return next((left - right for left, right in pairs if left != right), 0)
 
 
 def check_image(service: str, image: str, machines: Iterable[Machine]) -> tuple[str | None, list[str]]:
-    """Return (error, notes): an error if a toolkit refuses the image, a note if its tasks may start but fail."""
+    """Return (error, notes). The error says that a toolkit refuses the image. A note says that tasks of the image may start but fail."""
     unmet = [(machine, need) for machine in machines for need in requirements(machine.variables) if is_met(need, machine.facts) is False]
     by_enforcement = {enforced: [pair for pair in unmet if pair[0].enforces is enforced] for enforced in (True, False, None)}
     if by_enforcement[True]:

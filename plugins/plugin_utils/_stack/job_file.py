@@ -25,7 +25,7 @@ from .document import load_yaml
 
 # The key as in a Compose file.
 X_GPU = "x-gpu"
-# For each type, what a value must be and the remedy.
+# For each type, a description of valid values, and the remedy.
 _TYPES = {
     "bool": ("true or false", "Write one of them"),
     "dict": ("a mapping", "Write 'key: value' under it"),
@@ -60,7 +60,7 @@ def read_job_file(path: str) -> dict[str, Any]:
 
 
 def check_options(options: Mapping[str, Any]) -> Requirement:
-    """Return the x-gpu of the job. Raise all errors of its options, in their order. This needs no call to a manager."""
+    """Return the x-gpu of the job. Raise all errors of its options, in their order. This check calls no manager."""
     errors, valid = Errors(), {option: spec["default"] for option, spec in JOB_OPTIONS.items() if "default" in spec}
     name, x_gpu = str(options.get("name") or "without a name"), Requirement()
     for option, value in options.items():

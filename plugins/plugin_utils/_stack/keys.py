@@ -2,16 +2,16 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which keys of a Compose file a stack supports, and what to write instead of the others.
+"""The keys of a Compose file that a stack supports, and what to write instead of the other keys.
 
-Supported is what 'docker stack deploy' applies from a file of version 3.8, which every release since 20.10 reads: see
+A key is supported if 'docker stack deploy' applies it from a file of version 3.8, which every release since 20.10 reads. See
 cli/compose/schema/data/config_schema_v3.8.json, UnsupportedProperties in cli/compose/types and cli/compose/convert of docker/cli.
 Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
 
-# Used as they are.
+# Keys that are used unchanged.
 SERVICE = frozenset(
     [
         "cap_add",
@@ -47,7 +47,7 @@ SERVICE = frozenset(
         "working_dir",
     ]
 )
-# Translated into other keys.
+# Keys that are translated into other keys.
 TRANSLATED = frozenset(
     [
         "cpu_period",
@@ -139,7 +139,7 @@ INSTEAD_ON_NETWORK = {
     "mac_address": "swarm chooses it",
     "priority": "nothing: swarm chooses the order of a task's networks",
 }
-# Refused, because without them the service would behave differently.
+# Refused keys. Without these keys, the service would behave differently.
 REFUSED = {
     "extends": "write the extended service out, or let 'docker compose config' do that",
     "label_file": "write the labels under labels",

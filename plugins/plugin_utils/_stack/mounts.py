@@ -32,12 +32,12 @@ def translate_volumes(volumes: Any, where: str, notes: Notes) -> list[Any]:
         raise GpuSwarmError(f"{where} is {kind_of(volumes)}, but must be a list. Begin each volume with '- '.")
     errors = Errors()
     result = [errors.collect(_volume, item, place, notes, instead=no_mount(place)) for item, place in _with_places(volumes, where)]
-    errors.refuse(result)  # refused volumes are replaced, not removed, so that the others keep their numbers
+    errors.refuse(result)  # refused volumes are replaced, not removed, so that other volumes keep their numbers
     return result
 
 
 def _with_places(items: list[Any], where: str) -> list[tuple[Any, str]]:
-    """Each item with its place for messages."""
+    """Return each item together with its place for messages."""
     return [(item, f"{where}[{number}]") for number, item in enumerate(items)]
 
 
@@ -93,7 +93,7 @@ def _volume(item: Any, where: str, notes: Notes) -> Any:
 
 
 def _refuse_mixed(item: dict[str, Any], where: str) -> None:
-    """Refuse keys that do not fit the type of the mount. Docker would refuse them only after it created other parts of the stack."""
+    """Refuse keys that do not fit the type of the mount. Docker would refuse these keys only after it has created other parts of the stack."""
     kind = item.get("type")
     if kind not in keys.MOUNT_TYPES:
         raise GpuSwarmError(f"{where}: its type is {'empty' if not kind else repr(kind)}. Write volume, bind, tmpfs, npipe or cluster.")
@@ -106,7 +106,7 @@ def _refuse_mixed(item: dict[str, Any], where: str) -> None:
 
 
 def is_path(source: str) -> bool:
-    """Whether Docker reads this as a path of the node, not as the name of a volume."""
+    """Return whether Docker reads this as a path of the node, not as the name of a volume."""
     return source.startswith((".", "/", "~")) or bool(_WINDOWS.match(source))
 
 
@@ -115,7 +115,9 @@ def targets_of(mounts: list[Any]) -> list[str]:
 
 
 def refuse_same_target(mounts: list[Any], where: str) -> None:
-    """Refuse two mounts with one target. Swarm would refuse them only after other parts exist (validateMounts in swarmkit's manager/controlapi)."""
+    """Refuse two mounts with one target. Swarm would refuse them only after other parts of the stack exist (validateMounts in swarmkit's
+    manager/controlapi).
+    """
     all_targets, errors = targets_of(mounts), Errors()
     for number, target in enumerate(all_targets):
         if target in all_targets[:number]:
@@ -156,8 +158,9 @@ def _refuse_relative(source: str, where: str, pattern: re.Pattern[str] = _RELATI
 
 
 def refuse_own_folders(document: dict[str, Any], deployed: Collection[str], name: str) -> None:
-    """Refuse paths that begin with $HOME or $PWD. Call this before variables are replaced, because later such paths look like any other.
-    ``deployed`` has the services that the profiles select."""
+    """Refuse paths that begin with $HOME or $PWD. Call this function before variables are replaced, because afterwards such paths look like any other
+    path. ``deployed`` has the services that the profiles select.
+    """
     errors = Errors()
     for key in deployed:
         service = document["services"][key]

@@ -33,7 +33,8 @@ class XGpu(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """``labels`` are the labels to add to each node. ``lines`` describe what runs where, and ``placement`` is the same as data."""
+    """``labels`` are the labels to add to each node. ``lines`` describe which tasks run on which nodes. ``placement`` has the same content as data.
+    """
 
     document: dict[str, Any]
     labels: dict[str, dict[str, str]]

@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Translates the published ports of a Compose service for a stack, and lists them as swarm sees them (pure).
+"""Translates the published ports of a Compose service for a stack, and lists the ports in the form of swarm (pure).
 
-The rules are those of nat.ParsePortSpec of docker/go-connections. Docker checks the long form less than the short one: it reads an unknown mode as
-ingress and an unknown protocol as tcp. It also accepts numbers above 65535, and then the tasks of the service wait for ever.
+The rules are those of nat.ParsePortSpec of docker/go-connections. Docker checks the long form less than the short form. In the long form, it reads an
+unknown mode as ingress and an unknown protocol as tcp. It also accepts numbers above 65535, and then the tasks of the service wait forever.
 Private to this collection; it may change without notice.
 """
 
@@ -42,7 +42,7 @@ def translate_ports(ports: Any, where: str, notes: Notes) -> list[Any]:
     if not isinstance(ports, list):
         raise GpuSwarmError(f"{where} is {kind_of(ports)}, but must be a list. Begin each port with '- '.")
     errors = Errors()
-    # Refused ports are replaced, not removed, so that the others keep their numbers.
+    # Refused ports are replaced, not removed, so that other ports keep their numbers.
     result = [errors.collect(_port, item, f"{where}[{number}]", notes, instead={"target": 1, "mode": HOST}) for number, item in enumerate(ports)]
     errors.refuse(result)
     return result
@@ -101,7 +101,7 @@ def _number(value: Any, minimum: int, where: str) -> int:
 
 
 def _refuse_address(where: str, address: str) -> None:
-    """Refuse a port on a single address, because a swarm would publish it on all addresses."""
+    """Refuse a port on a single address, because a swarm would publish the port on all addresses."""
     if address.strip("[]") not in ("0.0.0.0", "::", ""):
         raise GpuSwarmError(
             f"{where} is published only on {address}, but swarm publishes a port on all addresses of the nodes. Remove the address if others may "

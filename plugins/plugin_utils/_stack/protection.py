@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Refuses keys of a service that protect something but that swarm does not support (pure).
+"""Refuses keys that protect a service but that swarm does not support (pure).
 
 Private to this collection; it may change without notice.
 """
@@ -21,7 +21,7 @@ _LOOSENS = re.compile(
     r"|no-new-privileges[:=]false|writable-cgroups(?:[:=](?:true|false))?|unmask[:=].*",
     re.IGNORECASE,
 )
-# Modes that a stack supports or that have an equivalent there.
+# Modes that a stack supports, or for which a stack has an equivalent.
 _SUPPORTED_MODES = (None, "", "bridge", "default", "host")
 # Values that isolate a task further. Other values of these keys give it more rights, or the default.
 _ISOLATES = {

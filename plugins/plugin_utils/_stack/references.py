@@ -32,8 +32,9 @@ _MAX_NAME, _MAX_FILE_NAME = 63, 64
 
 
 def check_declared(document: Mapping[str, Any], file: str) -> None:
-    """Refuse services that use something undeclared. Docker creates the network ``default`` itself. A section that is None was unreadable and is not
-    checked."""
+    """Refuse services that use something undeclared. Docker itself creates the network ``default``. If a section is None, it was unreadable and is
+    not checked.
+    """
     errors = Errors()
     for name, service in document["services"].items():
         for key, section, used in errors.collect(_references, service, f"{file}: services.{name}", instead=[]):
@@ -60,12 +61,12 @@ def _references(service: Mapping[str, Any], where: str) -> list[tuple[str, str, 
 
 
 def _volume(mount: Any) -> str | None:
-    """The volume of a mount, or None for a path or an anonymous volume."""
+    """Return the volume of a mount, or None for a path or an anonymous volume."""
     if isinstance(mount, str):
         source, colon, _target = mount.partition(":")
         return source if colon and not is_path(mount) else None
     if mount.get("type") == "cluster" and str(mount.get("source")).startswith("group:"):
-        return None  # groups are not declared
+        return None  # volume groups are not declared
     return str(mount["source"]) if mount.get("type") in ("volume", "cluster") and mount.get("source") else None
 
 
@@ -83,14 +84,14 @@ def _file_sources(entries: Any, where: str) -> list[str]:
 
 
 def network_names(document: Mapping[str, Any], stack: str) -> list[str]:
-    """The names of the networks that 'docker stack deploy' creates, because services use them and they are not external."""
+    """Return the names of the networks that 'docker stack deploy' creates, because services use them and they are not external."""
     used = {key for service in document["services"].values() for key in service.get("networks") or [DEFAULT]}
     entries = {key: (document.get("networks") or {}).get(key) or {} for key in used}
     return sorted(str(entry.get("name") or f"{stack}_{key}") for key, entry in entries.items() if not entry.get("external"))
 
 
 def stack_networks(document: Mapping[str, Any], stack: str) -> dict[str, dict[str, Any]]:
-    """The driver and subnets of the networks that 'docker stack deploy' creates, by name."""
+    """Return the driver and subnets of the networks that 'docker stack deploy' creates, by name."""
     result = {}
     for key, entry in (document.get("networks") or {}).items():
         configs = ((entry or {}).get("ipam") or {}).get("config") or []
@@ -100,7 +101,7 @@ def stack_networks(document: Mapping[str, Any], stack: str) -> dict[str, dict[st
 
 
 def content_digests(document: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
-    """The digests of configs and secrets that have their own ``name:``, by section and name."""
+    """Return the digests of configs and secrets that have their own ``name:``, by section and name."""
     digests: dict[str, dict[str, str]] = {"configs": {}, "secrets": {}}
     for section, names in digests.items():
         for entry in (document.get(section) or {}).values():
@@ -111,7 +112,7 @@ def content_digests(document: Mapping[str, Any], files: Mapping[str, bytes]) -> 
 
 
 def external_names(document: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The external configs, networks and secrets that services use, by section. The names are those in the swarm."""
+    """Return the external configs, networks and secrets that services use, by section. The names are those in the swarm."""
     names_by_section: dict[str, set[str]] = {}
     for name, service in document["services"].items():
         default = [] if service.get("networks") else [("networks", DEFAULT)]
@@ -128,12 +129,12 @@ def external_names(document: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def is_key(name: str) -> bool:
-    """Return whether a service or an entry of another section may have this key."""
+    """Return whether a service, or an entry of another section, may have this key."""
     return bool(_KEY.fullmatch(name))
 
 
 def check_names(document: Mapping[str, Any], stack: str) -> None:
-    """Refuse names that swarm does not accept. Invalid keys were refused earlier."""
+    """Refuse names that swarm does not accept. Other code has already refused invalid keys."""
     errors = Errors()
     for name in filter(is_key, document["services"]):
         errors.collect(_refuse_name, "service", f"{stack}_{name}", _NAME, _MAX_NAME, "letters, digits, - and _")

@@ -49,7 +49,7 @@ def logins_of(registries: Any) -> Logins:
 
 
 def docker_config(logins: Logins) -> bytes:
-    """The logins as Docker's config.json."""
+    """Return the logins as Docker's config.json."""
     auths = {
         HUB_KEY if registry == HUB else registry: {"auth": base64.b64encode(f"{login['username']}:{login['password']}".encode()).decode("ascii")}
         for registry, login in logins.items()
@@ -58,17 +58,19 @@ def docker_config(logins: Logins) -> bytes:
 
 
 def images_to_query(images: Iterable[str], logins: Logins) -> dict[str, str]:
-    """The images to look up, with their registries. Docker Hub only with a login, because an image without a registry may exist only on the nodes."""
+    """Return the images to look up, with their registries. Include Docker Hub only if there is a login, because an image without a registry may exist
+    only on the nodes.
+    """
     return {image: registry_of(image) for image in sorted(set(images)) if registry_of(image) != HUB or HUB in logins}
 
 
 def pack_logins(logins: Logins) -> str:
-    """Encode the logins in one string for a module. Otherwise Ansible would mask each user name wherever it occurs."""
+    """Encode the logins in one string for a module. Otherwise Ansible would mask each user name everywhere in its output."""
     return base64.b64encode(json.dumps(logins).encode("utf-8")).decode("ascii")
 
 
 def refusal_errors(refused: Iterable[Mapping[str, str]], logins: Logins, passed_on: bool) -> list[str]:
-    """An error for each image that a registry refuses."""
+    """Return an error for each image that a registry refuses."""
     errors = []
     for refusal in refused:
         registry = registry_of(refusal["image"])

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds the services whose tasks a deployment replaces, because the file differs from the deployed one (pure).
+"""Finds the services whose tasks a deployment replaces, because the file differs from the deployed file (pure).
 
 Private to this collection; it may change without notice.
 """
@@ -22,8 +22,9 @@ _SECTIONS = ("configs", "secrets", "networks", "volumes")
 def mark_replaced(
     specs: Iterable[Mapping[str, Any]], stack: str, document: Mapping[str, Any], former: Any, existing: Collection[str]
 ) -> list[dict[str, Any]]:
-    """Set ForceUpdate in the specifications whose tasks are replaced. ``former`` is the stack file that was deployed last, or None if unknown.
-    ``existing`` has the services of the swarm."""
+    """Set ForceUpdate in the specifications whose tasks are replaced. ``former`` is the last deployed stack file, or None if unknown. ``existing``
+    has the services of the swarm.
+    """
     return [_mark(spec, spec["Name"] in existing and _differs(document, former, spec["Name"][len(stack) + 1 :])) for spec in specs]
 
 
@@ -36,7 +37,7 @@ def _differs(document: Mapping[str, Any], former: Any, name: str) -> bool:
 
 
 def _definition(document: Mapping[str, Any], name: str) -> Any:
-    """Everything that defines the tasks of a service, or None if the file has no such service."""
+    """Return the part of the file that defines the tasks of a service; None if the file has no such service."""
     service = (document.get("services") or {}).get(name)
     if service is None:
         return None
@@ -46,5 +47,5 @@ def _definition(document: Mapping[str, Any], name: str) -> Any:
 
 
 def starts_first(specs: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether new tasks start before the old ones stop."""
+    """Return whether new tasks start before the old tasks stop."""
     return any(spec["TaskTemplate"].get("ForceUpdate") and spec["UpdateConfig"]["Order"] == "start-first" for spec in specs)

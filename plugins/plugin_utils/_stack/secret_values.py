@@ -22,7 +22,7 @@ from .references import DEFAULT
 _USER_NAMED = frozenset(["environment", "labels", "driver_opts", "options"])
 # Keys with the words of a command.
 _COMMANDS = frozenset(["command", "entrypoint", "test"])
-# Docker's own phrases. They must stay readable even if a secret value is one of their words.
+# Phrases of Docker. They must be readable even if a secret value is one of their words.
 _DOCKER_PHRASES = frozenset(
     f"failed to {verb} {what}" for verb in ("create", "update", "remove") for what in ("service", "network", "secret", "config")
 )
@@ -30,7 +30,7 @@ _PORTS = re.compile(r"[0-9]{1,5}(?::[0-9]{1,5})*(?:/[a-z]+)?")
 
 
 def secret_places(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The paths of values in a stack file that may be secret."""
+    """Yield the paths of values in a stack file that may be secret."""
     if isinstance(value, dict):
         for key, item in value.items():
             yield from secret_places(item, (*path, key))
@@ -60,7 +60,7 @@ def _is_host(text: str, shown: set[str]) -> bool:
 
 
 def _values(value: Any, document: Mapping[str, Any]) -> Iterator[str]:
-    """All values under names that users choose, and other values that may be secret."""
+    """Yield all values under names that users choose, and other values that may be secret."""
     places = {*_user_named(value), *secret_places(value)}
     for place in places:
         item: Any = document
@@ -78,7 +78,7 @@ def _user_named(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, .
 
 
 def _contents(document: Mapping[str, Any], files: Mapping[str, bytes]) -> Iterator[str]:
-    """The contents of the stack's secrets, and each of their lines."""
+    """Yield the contents of the stack's secrets, and each of their lines."""
     for entry in (document.get("secrets") or {}).values():
         content = files.get(str(entry.get("file") or "").removeprefix("./"))
         text = content.decode("utf-8", "replace").strip() if content else ""
@@ -86,7 +86,7 @@ def _contents(document: Mapping[str, Any], files: Mapping[str, bytes]) -> Iterat
 
 
 def _names(document: Mapping[str, Any], stack: str) -> set[str]:
-    """Names and images, which messages need to show."""
+    """Return names and images, because messages need to show them."""
     names = {stack, f"{stack}_{DEFAULT}"}
     for section in ("services", "networks", "volumes", "configs", "secrets"):
         for name, entry in (document.get(section) or {}).items():

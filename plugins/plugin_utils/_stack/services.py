@@ -69,7 +69,7 @@ def translate_service(name: str, definition: Any, file: str, context: Context) -
 
 
 def _refuse_no_image(service: dict[str, Any], where: str, written: Any) -> None:
-    """Refuse a service without an image. An invalid image and an empty variable have their own errors."""
+    """Refuse a service without an image. Other errors report an invalid image and an empty variable."""
     own_keys = mapping(written, where)
     images = isinstance(own_keys.get("x-gpu"), dict) and own_keys["x-gpu"].get("images")
     if not service.get("image") and not images and not own_keys.get("image"):
@@ -92,7 +92,7 @@ def _refuse_unsupported(service: dict[str, Any], where: str) -> None:
 
 
 def _reserves(service: dict[str, Any]) -> bool:
-    """Return whether the service requests GPUs by number, correctly or not."""
+    """Return whether the service requests GPUs by number, even if the request has errors."""
     section: Any = service.get("deploy")
     for key in ("resources", "reservations"):
         section = section.get(key) if isinstance(section, dict) else None
@@ -100,7 +100,7 @@ def _reserves(service: dict[str, Any]) -> bool:
 
 
 def _translate_keys(service: dict[str, Any], where: str, context: Context) -> dict[str, Any]:
-    """The keys whose values differ from those in the file."""
+    """Return the keys whose values differ from the values in the file."""
     notes, errors = context.notes, Errors()
     deploy, requested = errors.collect(_deploy, service, where, context, instead=(None, gpus.Reserved([], [])))
     result: dict[str, Any] = {"deploy": deploy}
@@ -121,7 +121,7 @@ def _translate_keys(service: dict[str, Any], where: str, context: Context) -> di
 
 
 def _all_mounts(service: dict[str, Any], where: str, notes: Notes) -> list[Any] | None:
-    """All mounts of the service, or None."""
+    """Return all mounts of the service; None without mounts."""
     errors = Errors()
     result = errors.collect(mounts.translate_volumes, service.get("volumes") or [], f"{where}.volumes", notes, instead=[])
     if service.get("tmpfs"):
@@ -191,7 +191,9 @@ def refuse_constraints(constraints: Any, where: str) -> None:
 
 
 def _environment(service: dict[str, Any], where: str, context: Context) -> dict[str, str]:
-    """The variables of env_file, overridden by environment. A name without a value gets its value from .env or the user's environment."""
+    """Return the variables of env_file and of environment, which takes precedence. If a name has no value, its value comes from .env or the user's
+    environment.
+    """
     variables: dict[str, str | None] = {}
     files, errors = service.get("env_file"), Errors()
     for number, entry in enumerate(files if isinstance(files, list) else [files] if files else []):
@@ -222,7 +224,7 @@ def _env_file(entry: Any, where: str, context: Context) -> dict[str, str | None]
 
 
 def _networks_and_ports(service: dict[str, Any], where: str, context: Context) -> dict[str, Any]:
-    """The networks and ports of the service."""
+    """Return the networks and ports of the service."""
     notes, errors = context.notes, Errors()
     result: dict[str, Any] = {}
     if service.get("ports") is not None:
@@ -259,7 +261,7 @@ def _networks(networks: Any, where: str, notes: Notes) -> Any:
 
 def _healthcheck(value: Any, where: str, notes: Notes) -> dict[str, Any]:
     options = mapping(value, where)
-    if options.get("disable") is True:  # other keys do not matter then, as in Compose
+    if options.get("disable") is True:  # in this case other keys do not matter, as in Compose
         return {"disable": True}
     for key in sorted(options.keys() - keys.HEALTHCHECK):
         notes.ignored(where, key, "start_period")

@@ -51,13 +51,13 @@ def text(value: Any, where: str) -> str:
 
 
 def texts(value: Any, where: str) -> list[str]:
-    """A list without duplicates. One string becomes a list of one."""
+    """Return a list without duplicates. A single string becomes a list with one item."""
     strings = value if isinstance(value, list) else [value]
     return list(dict.fromkeys(_items(strings, where)))
 
 
 def command(value: Any, where: str) -> str | list[str]:
-    """Docker splits a string into words like a shell. A list stays as it is, except that numbers become text."""
+    """Return the words of a command. Docker splits a string into words like a shell. In a list, numbers become text."""
     result = text_or_list(value, where)
     if isinstance(result, list):
         return result
@@ -71,7 +71,7 @@ def command(value: Any, where: str) -> str | list[str]:
 
 
 def text_or_list(value: Any, where: str) -> str | list[str]:
-    """A string or a list."""
+    """Return a string or a list."""
     return _items(value, where) if isinstance(value, list) else text(value, where)
 
 
@@ -97,7 +97,7 @@ def flag(value: Any, where: str) -> bool:
 
 
 def whole(minimum: int = 0) -> Shape:
-    """A whole number of ``minimum`` or more."""
+    """Return a whole number of ``minimum`` or more."""
 
     def check(value: Any, where: str) -> int:
         number: Any = int(value) if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9]{1,19}", value) else value
@@ -109,7 +109,7 @@ def whole(minimum: int = 0) -> Shape:
 
 
 def file_mode(value: Any, where: str) -> int:
-    """A string is read as octal, as in Compose. Docker would read '0440' as the number 440."""
+    """Return the mode of a file. As in Compose, a string is octal. Docker would read '0440' as the number 440."""
     if isinstance(value, str) and re.fullmatch(r"(?:0o)?[0-7]{1,5}", value):
         return int(value.removeprefix("0o"), 8)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 0o7777:
@@ -138,7 +138,7 @@ def one_of(*choices: str) -> Shape:
 
 
 def duration(minimum: int | None = 0) -> Shape:
-    """A duration in Go's format. Days and weeks, which Compose allows, become hours. ``minimum`` is in nanoseconds; 0 is always allowed."""
+    """Return a duration in Go's format. Days and weeks, which Compose allows, become hours. ``minimum`` is in nanoseconds; 0 is always allowed."""
 
     def check(value: Any, where: str) -> str:
         duration_text: Any = "0s" if value in (0, "0") and not isinstance(value, bool) else value
@@ -159,7 +159,7 @@ def duration(minimum: int | None = 0) -> Shape:
 
 
 def size(value: Any, where: str) -> int:
-    """A size in bytes. As in Docker, 1 KB is 1024 bytes."""
+    """Return a size in bytes. As in Docker, 1 KB is 1024 bytes."""
     match = _SIZE.fullmatch(str(value).strip())
     if match is None or isinstance(value, bool):
         raise invalid_value(value, where, "a size", "Write it as 8gb, or in bytes.")
@@ -187,7 +187,7 @@ def cpus(value: Any, where: str) -> str:
 
 
 def subnet(value: Any, where: str) -> str:
-    """Return the subnet without host bits. Docker before 25.0 reads 10.1.2.3/24 as 10.1.2.0/24, later versions refuse it."""
+    """Return the subnet without host bits. Docker before 25.0 reads 10.1.2.3/24 as 10.1.2.0/24. Later versions refuse it."""
     address = text(value, where)
     try:
         network = ip_network(address, strict=False)
@@ -199,12 +199,12 @@ def subnet(value: Any, where: str) -> str:
 
 
 def name_values(value: Any, where: str) -> Any:
-    """A mapping of text, or a list of NAME=value."""
+    """Return a mapping of text, or a list of NAME=value."""
     return {key: item or "" for key, item in pairs(value, where).items()}
 
 
 def hosts(value: Any, where: str) -> list[str]:
-    """A list of host:address. In a mapping the host is the key. A host with several addresses gets several entries."""
+    """Return a list of host:address. In a mapping, the key is the host. A host with several addresses gets several entries."""
     errors = Errors()
     if isinstance(value, dict):
         entries = [(key, address) for key, item in value.items() for address in (item if isinstance(item, list) else [item])]
@@ -241,7 +241,8 @@ def _of_each(shape: Shape, values: Mapping[str, Any], where: str) -> dict[str, A
 
 
 def each(shape: Shape, stand_in: Callable[[str], Any] = lambda _where: _REFUSED) -> Shape:
-    """A list of values of this shape. ``stand_in(place)`` replaces a refused value, so that the others keep their numbers in later checks."""
+    """Return a list of values of this shape. ``stand_in(place)`` replaces a refused value, so that other values keep their numbers in later checks.
+    """
 
     def check(value: Any, where: str) -> list[Any]:
         if not isinstance(value, list):
@@ -255,7 +256,7 @@ def each(shape: Shape, stand_in: Callable[[str], Any] = lambda _where: _REFUSED)
 
 
 def keys(shapes: Mapping[str, Shape]) -> Shape:
-    """A mapping whose values have these shapes. Keys without a shape are checked elsewhere."""
+    """Return a mapping whose values have these shapes. Keys without a shape are checked elsewhere."""
 
     def check(value: Any, where: str) -> dict[str, Any]:
         present = {key: item for key, item in mapping(value, where).items() if item is not None}
@@ -312,7 +313,7 @@ def _either(value: Any, where: str, of_mapping: Shape) -> Any:
 
 
 def no_mount(where: str) -> dict[str, Any]:
-    """A valid mount that replaces a refused one."""
+    """Return a valid mount that replaces a refused mount."""
     return {"type": "tmpfs", "target": f"/{where}"}
 
 

@@ -53,7 +53,7 @@ def _mode(deploy: dict[str, Any]) -> dict[str, Any]:
 
 
 def _update(update_config: dict[str, Any]) -> dict[str, Any]:
-    """By default Docker replaces one task at a time. A parallelism of 0 means all at once."""
+    """Return the configuration of updates. By default Docker replaces one task at a time. A parallelism of 0 means all tasks at once."""
     return {"Order": update_config.get("order") or "stop-first", "Parallelism": update_config.get("parallelism", 1)}
 
 
@@ -74,7 +74,7 @@ def _port(port: ports.Port) -> dict[str, Any]:
 
 
 def _mount(item: Any, document: dict[str, Any]) -> dict[str, Any] | None:
-    """The specification of a mount that matters for placement: a volume with a driver, or a cluster volume. None for others."""
+    """Return the specification of a mount that matters for placement: a volume with a driver, or a cluster volume. None for other mounts."""
     source, kind = (item.get("source"), item.get("type")) if isinstance(item, dict) else (item.partition(":")[0] if ":" in item else None, "volume")
     if kind == "cluster":
         return {"Type": "cluster", "Source": source, "Target": "/"}

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Splits a service into several, one for each image of its ``x-gpu.images`` (pure).
+"""Splits a service into several services, one for each image of its ``x-gpu.images`` (pure).
 
 Private to this collection; it may change without notice.
 """
@@ -38,7 +38,7 @@ def check_names(matrix: Sequence[Mapping[str, Any]], where: str) -> None:
 
 
 def name_parts(service: str, matrix: Sequence[Mapping[str, Any]], stack: str) -> list[str]:
-    """The names of the parts. They depend on what an image requires, so that a new tag does not change them."""
+    """Return the names of the parts. The names depend on the requirements of the image, so that a new tag does not change the names."""
     slugs = [str(entry.get(images.NAME) or classes.slug(entry)) for entry in matrix]
     suffixes = [f"-{_digest(str(images.criterion(entry)))}" if slugs.count(slug) > 1 else "" for slug, entry in zip(slugs, matrix, strict=True)]
     unique = [slug + suffix for slug, suffix in zip(slugs, suffixes, strict=True)]
@@ -55,7 +55,7 @@ def _shorten(name: str, stack: str) -> str:
 
 
 def best_images(matrix: list[dict[str, Any]], nodes: Sequence[Node]) -> tuple[dict[str, list[int]], list[str]]:
-    """Return the best images of each node, as their positions, and a reason for each node that can run none of them."""
+    """Return the best images of each node as positions in the list, and a reason for each node that can run none of the images."""
     choices = {node.id: images.choose(matrix, node.facts) for node in nodes}
     unfit = [
         f"{node.name} can run none of the images: "
@@ -67,7 +67,9 @@ def best_images(matrix: list[dict[str, Any]], nodes: Sequence[Node]) -> tuple[di
 
 
 def replicas_of_parts(service: Mapping[str, Any], nodes: Mapping[str, Sequence[Node]], former: Any, where: str) -> dict[str, int | None]:
-    """Return the replicas of each part, by name. None means one task on each node. Global parts exist even without nodes: nodes may join later."""
+    """Return the replicas of each part, by name. None means one task on each node. Global parts exist even without nodes, because nodes may join
+    later.
+    """
     deploy = service.get("deploy") or {}
     mode = str(deploy.get("mode") or "replicated")
     if mode.startswith("global"):

@@ -30,7 +30,7 @@ def escape_environment(variables: dict[str, str], where: str, notes: Notes) -> d
 
 
 def refuse_in_service(service: dict[str, Any], where: str) -> None:
-    """Refuse templates in hostname and mounts. Braces cannot be escaped there, because neither may contain them."""
+    """Refuse templates in hostname and mounts. Braces cannot be escaped in these keys, because neither key may contain braces."""
     _refuse([(service.get(key), f"{where}.{key}") for key in ("hostname", "volumes")])
 
 
@@ -40,7 +40,7 @@ def refuse_in_volume(volume: dict[str, Any], where: str) -> None:
 
 
 def _refuse(values: list[tuple[Any, str]]) -> None:
-    """``values`` are pairs of a value and its place for messages."""
+    """Refuse templates. ``values`` are pairs of a value and its place for messages."""
     places = [place for value, where in values for place, text in _texts(value, where) if not only_fields(text)]
     errors = Errors()
     errors.add(*(f"{place} has '{{{{', which swarm would expand as a template. {WRITE}, or remove it." for place in places))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Translates a Compose file into a stack file for a swarm (pure, except that ``read`` reads files beside it).
+"""Translates a Compose file into a stack file for a swarm (pure, except that ``read`` reads files in the same folder).
 
 Private to this collection; it may change without notice.
 """
@@ -31,7 +31,8 @@ _CREATE_NETWORK = "create the network with 'docker network create', and declare 
 
 class Stack(NamedTuple):
     """``document`` is the stack file. ``files`` are the files that it uses, by relative path. ``notes`` are for the user. ``x_gpu`` has the x-gpu of
-    services, which is resolved later for a fleet."""
+    services. Later code translates x-gpu for a fleet.
+    """
 
     document: dict[str, Any]
     files: dict[str, bytes]
@@ -60,7 +61,7 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
 
 
 class _ComposeFile(NamedTuple):
-    """A Compose file with its variables replaced (``compose``), and before that (``written``)."""
+    """A Compose file with replaced variables (``compose``), and the same file before the replacement (``written``)."""
 
     compose: dict[str, Any]
     written: dict[str, Any]
@@ -138,7 +139,7 @@ def _network(value: Any, where: str, notes: Notes) -> dict[str, Any]:
     result = dict(errors.collect(shapes.NETWORK, _supported(mapping(value, where), keys.NETWORK, where, notes), where))
     if result.get("ipam") is not None:
         result["ipam"] = errors.collect(_addresses, result["ipam"], f"{where}.ipam", notes)
-    if result.get("driver") == "bridge":  # such a network exists on one machine only
+    if result.get("driver") == "bridge":  # such a network exists on only one machine
         del result["driver"]
         notes.ignored(where, "driver", "nothing: a stack uses overlay, which reaches all nodes")
     errors.refuse(result)
@@ -161,7 +162,7 @@ def _subnet(value: Any, where: str, notes: Notes) -> dict[str, Any]:
 
 
 def _supported(options: dict[str, Any], supported: frozenset[str], where: str, notes: Notes) -> dict[str, Any]:
-    """The keys that a network of a stack supports. Others are noted as ignored."""
+    """Return the keys that a network of a stack supports. Note that other keys are ignored."""
     for key in options:
         if key not in supported:
             notes.ignored(where, key, _CREATE_NETWORK)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Refuses services that request GPUs by device nodes, CDI names or mounts instead of a number (pure). Swarm passes on none of these.
+"""Refuses services that request GPUs by device nodes, CDI names or mounts instead of a number (pure). Swarm passes none of these to containers.
 
 Private to this collection; it may change without notice.
 """
@@ -34,7 +34,7 @@ def refuse(service: dict[str, Any], where: str) -> dict[str, Any]:
         others = ", ".join(f"{other} by {by}" for other, by in requests[1:])
         same_for_others = f" The same holds for {others}." if others else ""
         message = f"{where}.{place} requests GPUs by {what}, which swarm does not pass on.{same_for_others} {REMEDY}"
-        # Refused volumes are replaced, not removed, so that the others keep their numbers.
+        # Refused volumes are replaced, not removed, so that other volumes keep their numbers.
         places = {place for place, _by in requests}
         volumes = enumerate(_as_list(service.get("volumes")))
         mounts = [f"/volumes[{number}]" if f"volumes[{number}]" in places else mount for number, mount in volumes]

@@ -49,7 +49,7 @@ _MISSING = object()
 
 
 class Variables:
-    """The values of variables. ``unset`` collects the names that are used without a value."""
+    """The values of variables. ``unset`` collects the names of variables that are used but have no value."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.values = values
@@ -68,7 +68,7 @@ class Variables:
             parts.append(value)
 
     def _read_variable(self, text: str, position: int, where: str) -> tuple[str, int]:
-        """Return the value of the variable after a dollar sign, and the position behind it."""
+        """Return the value of the variable after a dollar sign, and the position after the variable."""
         if text[position : position + 1] == "$":
             return "$", position + 1
         braced = text[position : position + 1] == "{"
@@ -95,7 +95,7 @@ class Variables:
         operator = _OPERATOR.match(operation)
         if operator is None:
             raise _invalid(text, where)
-        # With a colon, an empty value counts as not set.
+        # With a colon, an empty value has the same effect as no value.
         is_set = bool(self.values.get(name)) if operator.group().startswith(":") else name in self.values
         kind = operator.group()[-1]
         if kind == "+":
@@ -110,7 +110,7 @@ class Variables:
 
 
 def _closing(text: str, position: int) -> int | None:
-    """The position of the brace that closes the one before ``position``, or None."""
+    """Return the position of the brace that closes the brace before ``position``, or None."""
     depth = 1
     while position < len(text):
         if text.startswith("${", position):
@@ -128,7 +128,7 @@ def _invalid(text: str, where: str) -> GpuSwarmError:
 
 
 def replace_variables(value: Any, variables: Variables, name: str, path: tuple[str, ...] = ()) -> Any:
-    """Replace variables in the values of a document. Keys stay unchanged. If a required variable is missing, its key is dropped and reported."""
+    """Replace variables in the values of a document. Keys do not change. If a required variable is missing, its key is dropped and reported."""
     errors = Errors()
     if isinstance(value, dict):
         result = {key: errors.collect(replace_variables, item, variables, name, (*path, key), instead=_MISSING) for key, item in value.items()}
@@ -145,7 +145,7 @@ def replace_variables(value: Any, variables: Variables, name: str, path: tuple[s
 
 
 def convert_value(text: str, path: tuple[str, ...], where: str) -> Any:
-    """Convert text after its variables were replaced to the type that belongs at this place."""
+    """Convert text to the type of its place, after its variables were replaced."""
     if TEXTS.intersection(path):
         return text
     if SWITCHES.intersection(path[-1:]) and text.lower() in ("true", "false"):

@@ -4,7 +4,7 @@
 
 """Names configs and secrets of a stack by their content (pure).
 
-Docker cannot change a config or secret: it refuses new content under the same name. So each content gets its own name, as users do by hand with
+Docker cannot change a config or secret: it refuses new content under the same name. So each content gets a different name, as if the user wrote
 'name: settings-2'. A new name updates the services, and unused configs and secrets are removed after the deployment.
 Private to this collection; it may change without notice.
 """
@@ -26,7 +26,7 @@ MAX_NAME, DIGITS = 64, 12
 
 
 def name_by_content(stack: Stack, name: str) -> Stack:
-    """Return the stack with a name for each content. Names that the file sets stay, because other stacks may use them."""
+    """Return the stack with a name for each content. Names that the file sets do not change, because other stacks may use them."""
     result = dict(stack.document)
     for section in SECTIONS:
         if section in result:
