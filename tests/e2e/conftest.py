@@ -110,7 +110,7 @@ class Loud:
 
 @pytest.fixture(scope="session")
 def first(fleet: Fleet, inventory: Path, bare: Bare, tmp_path_factory: pytest.TempPathFactory) -> Loud:
-    """The first provision."""
+    """Return the result of the first provision."""
     return Loud.of(fleet, inventory, tmp_path_factory.mktemp("first"))
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A fleet of the lab for tests. They run playbooks on it, and query, break and fix its nodes."""
+"""A fleet of the lab for tests. Tests run playbooks on the fleet, and query, break and repair its nodes."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ class Node:
         self.run("touch", "/run/mark")
 
     def touched(self) -> list[str]:
-        """Return the files on the node's disk that are newer than the mark, except files of Ansible and containerd."""
+        """Return the files on the node's disk that are newer than the mark. Ignore files of Ansible and containerd."""
         apart = ["/root", "/root/.ansible*", "/tmp", "/var/cache/lab-compiled", "/var/lib/containerd*"]  # this includes mount points of the lab
         own = [word for path in apart for word in ("-not", "-path", path)]
         found = self.run("find", "/", "-mindepth", "1", "-xdev", "-cnewer", "/run/mark", *own)
@@ -254,7 +254,7 @@ class Fleet:
         return replace(self, hosts=found["hosts"], vars=found["vars"])
 
     def inside(self) -> Fleet:
-        """Return the same fleet with the controller in the fleet's network. The addresses of nodes exist only there."""
+        """Return the same fleet with the controller in the fleet's network. Only this network has the addresses of the nodes."""
         pid = Lab.from_environment().pidfile.read_text().strip()
         return replace(self, network=("nsenter", f"--net=/proc/{pid}/ns/net", "--"))
 

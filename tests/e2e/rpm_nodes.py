@@ -4,7 +4,7 @@
 
 """Test cases for the toolkit on nodes with rpm and any package manager. Each case runs on all nodes of the fleet at once.
 
-Each case continues from the state that the one before it left, in the order of this file.
+Each case continues with the state after the previous case, in the order of this file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROXY_URL = "http://127.0.0.1:3128"
 BEHIND_IT = f"http://mirror.invalid/{NVIDIA}"
 
 
-# Like NVIDIA's nvidia-docker.repo, plus a section of another owner. That section must stay. None of the three repositories can be reached.
+# Like NVIDIA's nvidia-docker.repo, with another owner's section, which must not be removed. None of the three repositories can be reached.
 STALE = "[{0}]\nname={0}\nbaseurl=https://nvidia.github.io/{0}/stable/rpm/$basearch\nenabled=0\n\n"
 OWN = "[own]\nname=own\nbaseurl=http://mirror.invalid/own\nenabled=0\n\n"
 

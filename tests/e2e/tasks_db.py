@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tests how the installed guard reads the file in which swarm's agent keeps a node's tasks.
+"""Tests how the installed guard reads the file with a node's tasks. Swarm's agent writes this file.
 
 The guard reads the file while the agent writes it, or after the file was replaced.
 """

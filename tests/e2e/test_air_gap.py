@@ -4,7 +4,7 @@
 
 """A fleet that reaches no repository, and a controller without a network. Both need only the result of the playbook bundle.
 
-Each test continues from the state of the one before it.
+Each test continues with the state after the previous test.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Fault:
 
 
 def written(wave: int, name: str, node: str, path: str, content: bytes, *messages: str) -> Fault:
-    """A file with an error in it."""
+    """A fault: a file with an error in it."""
 
     def make(_fleet: Fleet, node: Node) -> None:
         node.run("cp", "--archive", path, f"{path}.kept", check=False)
@@ -59,7 +59,7 @@ def written(wave: int, name: str, node: str, path: str, content: bytes, *message
 
 
 def moved(wave: int, name: str, node: str, path: str, *messages: str) -> Fault:
-    """A missing file."""
+    """A fault: a missing file."""
 
     def make(_fleet: Fleet, node: Node) -> None:
         node.run("mv", path, f"{path}.kept")
@@ -71,7 +71,7 @@ def moved(wave: int, name: str, node: str, path: str, *messages: str) -> Fault:
 
 
 def machine(wave: int, name: str, node: str, *messages: str) -> Fault:
-    """Other GPUs, or fewer GPUs."""
+    """A fault: other GPUs, or fewer GPUs."""
 
     def make(fleet: Fleet, node: Node) -> None:
         fleet.swap_gpus(node.name, name)
@@ -85,7 +85,7 @@ def machine(wave: int, name: str, node: str, *messages: str) -> Fault:
 def answers_again(fleet: Fleet, node: Node) -> None:
     """Make the driver answer again.
 
-    A real driver then releases waiting processes. The stand-in does not release them, and the watcher would still report that it waits.
+    A real driver then releases waiting processes. The stand-in does not release them, and the watcher would still report that the driver hangs.
     """
     fleet.swap_gpus(node.name, "t4x4")
     node.run("systemctl", "try-restart", "gpu-swarm-health.service")
@@ -97,7 +97,7 @@ def hangs(_fleet: Fleet, node: Node) -> None:
 
 
 def stand_in(wave: int, name: str, node: str, *messages: str) -> Fault:
-    """Another program that answers in place of Docker."""
+    """A fault: another program answers instead of Docker."""
 
     def make(_fleet: Fleet, node: Node) -> None:
         node.write("/run/stand_in.py", STAND_IN.read_bytes())
@@ -150,7 +150,7 @@ FAULTS = [
     stand_in(3, "podman", "x2", "Podman", "install Docker Engine"),
     stand_in(3, "rootless", "x3", "rootless", "Install Docker Engine"),
     stand_in(3, "snap", "x4", "snap", "install Docker Engine"),
-    # From here on, the assessment finds no fault.
+    # The assessment finds none of the following faults.
     written(4, "dockerd would refuse", "x1", DAEMON_JSON, b'{"no-such-directive": 1}\n', "no-such-directive", "Nothing was changed"),
     Fault(4, "dockerd refuses", "x2", flag_for_later, no_flag, ("default-runtime", "specified both as a flag", "The files were restored")),
     Fault(
@@ -273,7 +273,7 @@ def test_a_first_manager_with_several_addresses_is_found_before_any_change(fleet
 
 
 def test_addresses_that_docker_would_ignore_are_found_before_any_change(fleet: Fleet, first: Loud) -> None:
-    """For a joining host, such an address is an error. A member keeps its former address, and the run prints a warning."""
+    """If a host joins, such an address is an error. A member keeps its former address, and the run prints a warning."""
     addresses = {"x1": {"swarm_member_advertise_addr": "eth9"}, "g1": {"swarm_member_advertise_addr": "192.0.2.99"}}
     run = fleet.playbook(fleet.inventory(addresses, swarm_managers=["m1"], gpu_nodes=["g1", "x1"]), "--check")
     assert (run.rc, run.failed()) == (2, ["x1"]), run.output

@@ -355,7 +355,7 @@ def test_x_gpu_chooses_nodes_and_images_and_provision_keeps_their_labels(fleet: 
 
 @pytest.mark.rare
 def test_a_change_of_class_evicts_no_task_unless_allowed(fleet: Fleet, inventory: Path, project: Path, tmp_path: Path) -> None:
-    """With another driver, the other image is best for a node. Neither deploy nor a run without consent moves the node's task."""
+    """With another driver, a different image is best for a node. Neither deploy nor a run without consent moves the node's task."""
     arguments = ["-e", f"compose={project / 'by_node.yml'}", "-e", f"stack={STACK}"]
     assert fleet.playbook(inventory, *arguments, playbook=PLAYBOOK).rc == 0
     before = fleet["m1"].docker("service", "ps", "--quiet", "--filter", "desired-state=running", f"{STACK}_each-old", f"{STACK}_train-old")
@@ -381,7 +381,7 @@ def test_a_change_of_class_evicts_no_task_unless_allowed(fleet: Fleet, inventory
 
 
 def each(fleet: Fleet, name: str) -> list[str]:
-    """Return the nodes and images of the tasks of a service with one task on each node."""
+    """Return the nodes and images of the tasks of a service that has one task on each node."""
     shown = ("--filter", "desired-state=running", "--format", "{{.Node}} {{.Image}} {{.CurrentState}}")
     found = fleet["m1"].docker("service", "ps", *shown, f"{STACK}_each-{name}").splitlines()
     return sorted(line.partition(" Running")[0].removesuffix(":latest") for line in found if " Running" in line)

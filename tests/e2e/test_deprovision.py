@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""deprovision: a small separate fleet is provisioned and deprovisioned in steps. Each test continues from the state of the one before it."""
+"""deprovision: a small separate fleet is provisioned and deprovisioned in steps. Each test continues with the state after the previous test."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_check_reports_the_plan_and_changes_nothing(fleet: Fleet, inventory: Pat
 
 
 def test_a_member_may_stay(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
-    """The node keeps the availability that its operator set, and another owner's label."""
+    """The node keeps the availability that its operator set, and the label of another owner."""
     manager, node = fleet["d1"], fleet["d3"]
     manager.docker("node", "update", "--availability", "drain", "--label-add", "rack=r1", node.swarm()["NodeID"])
     node.run("sh", "-c", 'mkdir --parents "${1%/*}" && ln --symbolic /lib/systemd/system/nvidia-cdi-refresh.path "$1"', "-", LINK)  # like packages do
@@ -131,8 +131,8 @@ def test_a_member_may_stay(fleet: Fleet, inventory: Path, before: dict[str, dict
 def test_work_is_waited_for_and_the_other_nodes_leave(fleet: Fleet, inventory: Path, before: dict[str, dict[str, str]]) -> None:
     """d2 is demoted first.
 
-    d3 has nothing of this collection any more. It would still leave, because the inventory names it. Its container would only lose the swarm's
-    network. Containers on d2's own network stay on that network.
+    d3 has nothing of this collection any more, but leaves too, because the inventory names it. Its container would only lose the swarm's network.
+    Containers on d2's own network stay on that network.
     """
     busy, free, attached = fleet["d1"], fleet["d2"], fleet["d3"]
     busy.docker("node", "update", "--availability", "active", attached.swarm()["NodeID"])

@@ -4,7 +4,7 @@
 
 """The cases of test_rpm_nodes.py with the real dnf 5, on a node with Fedora's facts, and an additional check run.
 
-Each test continues from the state of the one before it.
+Each test continues with the state after the previous test.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tests the program that most of these tests use in place of the Docker CLI: both return the same results."""
+"""Compares the program that most of these tests use with the Docker CLI: both return the same results."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_everything_else_is_left_to_the_cli(node, words):
 
 
 def test_killing_the_caller_does_not_kill_the_command(node):
-    """As over SSH: these tests check what a killed run leaves on nodes."""
+    """The same happens over SSH. These tests check what a killed run leaves on nodes."""
     node.run("rm", "--force", "/run/began", "/run/go", "/run/ended")
     script = "touch /run/began; until [ -e /run/go ]; do sleep 0.1; done; touch /run/ended"
     command = [ENTER, "--host", node.docker_host, "exec", "-i", node.container, "sh", "-c", script]

@@ -4,8 +4,8 @@
 
 """Failures while provision runs: a manager, dockerd, a disk, a clock, a repository.
 
-Each failure ends in one clear error, or the run handles it. The node stays as it was, and the other nodes reach the wanted state. After the failure,
-the same run finishes the work. test_bad_input.py tests wrong input of users.
+Each failure causes one clear error, or the run handles the failure. The node is unchanged, and the other nodes reach the wanted state. After the
+failure, the same run finishes the work. test_bad_input.py tests wrong input of users.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PROVISION = "fleet.gpu_swarm.provision"
 # The run changes members even after other members failed.
 EVERYONE = ("--extra-vars", "provision_max_failed=4")
 DROP_IN = "/run/systemd/system/docker.service.d/fault.conf"
-JOINS = "/var/lib/docker/swarm/docker-state.json"  # dockerd writes this when it tries to join
+JOINS = "/var/lib/docker/swarm/docker-state.json"  # dockerd writes this file when it tries to join
 # The manager's port accepts connections, but no data arrives.
 SILENCE = ("OUTPUT", "--protocol", "tcp", "--dport", "2377", "--tcp-flags", "PSH", "PSH", "--jump", "DROP")
 
@@ -159,7 +159,7 @@ def crash(nodes: list[Node]) -> None:
 
 @contextmanager
 def refuses(node: Node, word: str) -> Iterator[None]:
-    """Make a dockerd that validates the file without errors, but does not start with it."""
+    """Make a dockerd that validates the file without errors, but does not start with this file."""
     node.run("mv", DOCKERD, f"{DOCKERD}.kept")
     script = f"""#!/bin/sh
 case "$*" in *--validate*) exit 0;; esac
@@ -222,7 +222,7 @@ def listing(node: Node, folder: str) -> str:
 
 
 def test_a_disk_may_be_full(fleet: Fleet) -> None:
-    """A different directory is full on each node: that of the first written file, of dockerd's file, or of the toolkit's file."""
+    """A different directory is full on each node: the directory of the first written file, of dockerd's file, or of the toolkit's file."""
     folders = {"g1": STATE_DIR, "g2": "/etc/docker", "x4": "/etc/nvidia-container-runtime"}
     everyone = fleet.inventory(swarm_managers=["m1"], gpu_nodes=list(folders))
     since = fleet["m1"].run("date", "+%s.%N")
@@ -249,7 +249,7 @@ def test_a_disk_may_be_full(fleet: Fleet) -> None:
 
 
 def test_the_manager_s_clock_decides_when_a_lease_ends(fleet: Fleet, inventory: Path) -> None:
-    """The controller's clock does not matter. It is half a day ahead, then half a day behind."""
+    """The controller's clock does not matter. In this test, it is half a day ahead, then half a day behind."""
     manager, other, run_of = fleet["m1"], "bob@elsewhere pid 7", [str(BIN / "ansible-playbook"), "--inventory", str(inventory)]
     program = shutil.which("faketime")
     assert program

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The GPUs of a node change in a running fleet. provision follows, and no task keeps running on a lost GPU."""
+"""The GPUs of a node change in a running fleet. provision adapts the node, and no task keeps running on a lost GPU."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ POLICY = ("--extra-vars", json.dumps({"gpu_node_advertise": [{"as": "mig"}, {"as
 
 
 class Bench:
-    """One node with a replaceable machine, and a service that holds GPUs on this node and on the other one."""
+    """One node with a replaceable machine, and a service that has GPUs on this node and on the other node."""
 
     def __init__(self, fleet: Fleet, inventory: Path, work: Path) -> None:
         self.fleet, self.inventory, self.work = fleet, inventory, work
@@ -76,7 +76,7 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def exchanged(fleet: Fleet, first: Loud, inventory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """Each test continues with the machine of the previous test. At the end, restore the first machine."""
+    """Replace the machine of the node. Each test continues with the machine of the previous test. At the end, restore the first machine."""
     bench = Bench(fleet, inventory, tmp_path_factory.mktemp("machines"))
     yield bench
     bench.put(WHOLE)
@@ -85,7 +85,7 @@ def exchanged(fleet: Fleet, first: Loud, inventory: Path, tmp_path_factory: pyte
 
 @pytest.fixture
 def bench(exchanged: Bench) -> Iterator[Bench]:
-    """Start four tasks on the fleet's GPUs. Swarm spreads them, so some run on the node whose machine is replaced."""
+    """Start four tasks on the fleet's GPUs. Swarm spreads the tasks, so some tasks run on the node whose machine is replaced."""
     with service(exchanged.fleet, "hold", 4, "--generic-resource", f"{KIND}=1") as tasks:
         assert member(exchanged.fleet, NODE)["ID"] in [task["NodeID"] for task in tasks]
         yield exchanged

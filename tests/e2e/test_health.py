@@ -107,7 +107,7 @@ def test_under_an_old_leader_only_a_new_fault_is_an_update_of_a_node_on_which_ta
 
 
 def test_the_manager_shows_a_lost_card(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """At the same time, the other node reports an unreadable driver. Containers keep running on both nodes."""
+    """Meanwhile, the other node reports an unreadable driver. Containers keep running on both nodes."""
     started = {name: fleet[name].started() for name in NODES}
     gone = fleet["h2"].run("nvidia-smi", "-L").strip().splitlines()[-1].split("UUID: ")[1].rstrip(")")
     began = time.monotonic()
@@ -196,7 +196,7 @@ def test_errors_and_required_actions_of_working_cards_are_reported(fleet: Fleet,
     assert "the driver reports XID 95" in fleet["h2"].run("journalctl", "--unit", UNIT, "--output", "cat")
     replace(fleet["h1"], "\n[gpu 1]\nrecovery-action = gpu-reset\n", "")
     fleet["h2"].write(MACHINE, machine)
-    # An error counts until someone confirms that the card was reset. A restart of the service is no confirmation.
+    # An error is reported until someone confirms that the card was reset. A restart of the service is no confirmation.
     fleet["h2"].run("systemctl", "restart", UNIT)
     wait_until("its label", lambda: shown(fleet, "h2").startswith(f"fault {cards['h2'][2]} reason=xid xid=95"), WITHIN_S, lambda: status(fleet["h2"]))
     for name in NODES:
@@ -210,7 +210,7 @@ def test_errors_and_required_actions_of_working_cards_are_reported(fleet: Fleet,
 def test_a_driver_that_hangs_is_reported_within_a_minute_and_a_run_does_not_wait_for_it(
     fleet: Fleet, inventory: Path, before: dict[str, bytes]
 ) -> None:
-    """With all default times."""
+    """All times have their default values."""
     node = fleet["h2"]
     wait_until("what was before to be over", lambda: shown(fleet, "h2") == "ok", 150, lambda: status(node))
     with hanging_in_the_kernel(node):
@@ -253,7 +253,7 @@ def test_a_full_run_stops_no_watcher_and_hides_no_fault(fleet: Fleet, inventory:
     replace(node, "[gpu 0-2]", "[gpu 0-3]")
 
 
-# Lists the directories in which a process of this mount namespace can create a file.
+# Lists the directories where a process of this mount namespace can create a file.
 WRITABLE = """
 for place in / /etc /etc/docker /usr /root /home /opt /var/lib /var/lib/docker {state} {state}/health /run /run/gpu-swarm /sys/fs/cgroup /dev; do
     nsenter --target $1 --mount touch $place/probe 2>/dev/null || continue
@@ -281,7 +281,7 @@ def test_it_may_write_where_it_has_to_and_nowhere_else(fleet: Fleet, before: dic
 
 @pytest.mark.rare
 def test_a_directory_that_it_may_not_write_to_any_more_is_named(fleet: Fleet, before: dict[str, bytes]) -> None:
-    """This happens after daemon.json was moved: until systemd reloads the watcher's unit, the unit names the former directory."""
+    """This happens after daemon.json was moved. Until systemd reloads the watcher's unit, the unit names the former directory."""
     node = fleet["h2"]
     wait_until("what was before to be over", lambda: shown(fleet, "h2") == "ok", 150, lambda: status(node))
     watcher, gone = node.run("systemctl", "show", "--property", "MainPID", "--value", UNIT), node.gpus()[-1]
@@ -336,7 +336,7 @@ def test_a_killed_writer_of_a_label_does_not_block_the_next_one(fleet: Fleet, be
 
 @pytest.mark.parametrize("content", [b'{"labels": ', b'{"debug": true, "default-runtime": "nvidia"}'])
 def test_a_file_with_a_user_s_edit_stays(fleet: Fleet, inventory: Path, before: dict[str, bytes], content: bytes) -> None:
-    """dockerd has not loaded the edit, whether the edit is valid or not."""
+    """dockerd has not loaded the edit. The edit may be valid or not."""
     node = fleet["h1"]
     wait_until("what was before to be over", lambda: status(node)["blocked"] is None, 30, lambda: status(node))
     was, running = node.read(DAEMON_JSON), labels(node)
@@ -411,7 +411,9 @@ def test_drift_is_only_what_the_next_run_would_change(fleet: Fleet, inventory: P
 
 @pytest.mark.rare
 def test_a_fleet_that_had_none_gets_them_while_tasks_run_on(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """As after an upgrade from 0.2.0, which does not record dockerd's loaded settings. The leader here may stop a task if its node is updated."""
+    """This is the same as after an upgrade from 0.2.0, which does not record dockerd's loaded settings. The leader of this fleet may stop a task if
+    its node is updated.
+    """
     manager = fleet["h1"]
     for name in NODES:
         wait_until("what was before to be over", lambda name=name: shown(fleet, name) == "ok", 150, lambda name=name: status(fleet[name]))

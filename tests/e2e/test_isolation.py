@@ -168,7 +168,7 @@ def audit_counts(node: Node) -> dict[str, dict[str, int]]:
 
 
 def assert_verified(run: Run, level: str, closed: bool) -> None:
-    """Check that verify reports for each node what the tests below see there."""
+    """Check that verify reports for each node the same results that the tests below find on the node."""
     assert run.rc == 0, run.output
     expected = ["1 NVIDIA-GPU  1  passed: " + SEES_ITS_OWN]
     if closed:
@@ -195,7 +195,7 @@ def with_flag(node: Node, flag: str) -> Iterator[None]:
 
 @pytest.mark.rare
 def test_a_guard_that_needs_a_restart_is_previewed_if_only_the_swarm_names_the_level(fleet: Fleet, inventory: Path) -> None:
-    """A reload would reset that flag (moby daemon/reload.go)."""
+    """A reload would reset the flag of dockerd (moby daemon/reload.go)."""
     with with_flag(fleet["i1"], "--max-concurrent-downloads=2"):
         run = fleet.playbook(inventory, "--check")
         assert (run.rc, "restarts dockerd" in run.output) == (0, False), run.output
@@ -232,7 +232,7 @@ def test_allocations_are_checked_without_a_guard(fleet: Fleet, inventory: Path) 
         train, leaks = tasks_of["train"][name], tasks_of["leak"][name]
         first = [["used-by-another", held, leaks, train, "sleep"], ["not-held", other, leaks, "", "sleep"]]
         wrong[name] = [*first, ["idle", held, train, "", ""], ["outside", free, "", "", "root (systemd-journal)"]]
-        node.run("systemctl", "restart", "gpu-swarm-health.service")  # the watcher's first two reads find all of these
+        node.run("systemctl", "restart", "gpu-swarm-health.service")  # the watcher's first two reads find all these processes
     for name in NODES:
         found = wait_until("the findings", lambda name=name: found_on(fleet[name]), 60, lambda name=name: fleet[name].read(ALLOCATIONS))
         assert [one[:5] for one in found] == wrong[name]
@@ -299,7 +299,7 @@ def test_a_run_with_nothing_to_change_changes_nothing(fleet: Fleet, inventory: P
 
 @pytest.mark.rare
 def test_allocations_are_read_while_swarm_writes(fleet: Fleet, inventory: Path) -> None:
-    """Meanwhile tasks start and end, and the agent writes each step of them."""
+    """Meanwhile tasks start and end, and the agent writes each step of these tasks."""
     provision_at_level(fleet, inventory, "reserved")
     create(fleet, "stays", *RESERVES)
     assert gpus_seen(fleet, "stays") == dict.fromkeys(NODES, 1)
@@ -397,7 +397,7 @@ def test_the_leak_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, invent
     before = {name: fleet[name].read(CONFIG_TOML) or b"" for name in NODES}
     try:
         for name in NODES:
-            fleet[name].run("nvidia-ctk", "cdi", "generate", "--output=/var/run/cdi/nvidia.yaml")  # mode cdi reads these
+            fleet[name].run("nvidia-ctk", "cdi", "generate", "--output=/var/run/cdi/nvidia.yaml")  # mode cdi reads these specifications
             takes = b"accept-nvidia-visible-devices-as-volume-mounts = true\n"
             fleet[name].write(CONFIG_TOML, takes + re.sub(rb'(?m)^mode = "\w+"', f'mode = "{mode}"'.encode(), before[name]))
             for mount in (MOUNT, NO_SLASH):
@@ -830,7 +830,7 @@ PAIRS = [{"as": "group", "kind": "PAIR", "size": 2}]
 
 @pytest.mark.rare
 def test_a_task_with_a_group_sees_its_gpus_and_no_others(fleet: Fleet, inventory: Path) -> None:
-    """Bridges of NVLink join the first card and the third, and the second and the fourth."""
+    """NVLink bridges connect the first card with the third, and the second with the fourth."""
     for name in NODES:
         fleet.swap_gpus(name, "a6000x4")
     run = provision_at_level(fleet, inventory, "exclusive", gpu_node_advertise=PAIRS)

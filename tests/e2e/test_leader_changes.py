@@ -83,7 +83,7 @@ def nothing_is_left(fleet: Fleet, inventory: Path) -> Iterator[None]:
 
 
 def again(fleet: Fleet) -> dict[str, list[str]]:
-    """Return, by task, the cards that the task has but the leader counts as free. The managers' unit found these cards."""
+    """Return by task the cards that the task has but the leader counts as free. The service on the managers found these cards."""
     labels = fleet["m1"].docker_json("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}") or {}
     return json.loads(labels.get("gpu-swarm.isolation", "{}")).get("again", {})
 
@@ -124,13 +124,13 @@ def refused(fleet: Fleet, prefix: str, value: str) -> int:
 
 
 def card_of(task: dict[str, Any], names: dict[str, str]) -> Card:
-    """Return the card of a task that has one."""
+    """Return the card of a task. The task must have a card."""
     (value,) = named(task["GenericResources"])[KIND]
     return names[task["NodeID"]], value
 
 
 def listed(fleet: Fleet) -> dict[str, list[str]]:
-    """Return what swarm counts from the front, by node."""
+    """Return the list of cards of each node. Swarm counts the cards in use from the front of this list."""
     found = {}
     for name in GPU_NODES:
         node = fleet["m1"].docker_json("node", "inspect", fleet[name].swarm()["NodeID"])[0]

@@ -27,7 +27,7 @@ def cutter(fleet: Fleet, as_before: None, tmp_path: Path) -> Cutter:
 
 
 def test_an_unreachable_manager_is_skipped(fleet: Fleet, cutter: Cutter) -> None:
-    inventory = cutter.inventory("m0")  # its name comes first, so a run queries this manager first
+    inventory = cutter.inventory("m0")  # its name is the first in the order of names, so a run queries this manager first
     cutter.cut("m0")
     since = fleet["m1"].run("date", "+%s.%N")
     run = cutter.run(inventory, "--limit", "g1", *advertised_as("PASSED"))

@@ -24,7 +24,7 @@ from .work import all_running, service
 
 WHOLE = (MACHINES / "rtx4090x2.conf").read_text()
 ROOT = Path(__file__).parents[2]
-AS_DRIVER = "python3-jsondiff"  # stands for the driver's packages: the lab's mirror has this package, and the nodes do not need it
+AS_DRIVER = "python3-jsondiff"  # used instead of the driver's packages, because the lab's mirror has this package and the nodes do not need it
 
 
 class Maintenance:

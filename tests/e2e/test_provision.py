@@ -229,7 +229,7 @@ def test_a_container_that_is_started_between_the_assessment_and_the_restart_is_w
 def test_work_is_stopped_by_consent_of_its_host_alone(fleet: Fleet, as_before: None) -> None:
     """A label of the other node must change. During the window of the first node, a task starts that needs the unchanged label."""
     manager, busy, member_g2 = fleet["m1"], fleet["g1"], member(fleet, "g2")
-    (kind,) = shown(fleet, "g2")  # the kind that another test left: so g2 needs no window
+    (kind,) = shown(fleet, "g2")  # g2 still has this kind from another test, so g2 needs no window
     kinds = {name: {"gpu_node_advertise": [{"as": "gpu", "kind": one}]} for name, one in (("g1", "CONSENT"), ("g2", kind))}
     inventory = fleet.inventory({**kinds, "g1": {**kinds["g1"], "provision_disrupt": "all"}}, **MAIN)
     manager.docker("node", "update", "--label-add", "gpu.model=planted", member_g2["ID"])
@@ -322,7 +322,7 @@ def test_another_run_s_lease_lasts_until_it_is_taken(fleet: Fleet, inventory: Pa
 
 
 def test_a_window_does_not_continue_without_the_lease(fleet: Fleet, inventory: Path, as_before: None) -> None:
-    """The lease expires during a wait, and another run takes the lease."""
+    """The lease expires during a wait, and another run acquires the lease."""
     busy, other = fleet["g1"], {"holder": "bob@elsewhere pid 7", "ttl": 600}
     with by_hand(busy), ThreadPoolExecutor(1) as runs:
         before = (busy.files(), busy.started())

@@ -40,7 +40,7 @@ MANAGERS, NODES = ["m1", "m2", "m3"], ["h1", "h2", "h3"]
 UNIT = "gpu-swarm-manager.service"
 PAUSED_FOR = "gpu-swarm.paused-for"
 TURN_S = 30
-# If a driver has answered before, it counts as hung after this time. The pause follows at most a minute after the last answer.
+# A driver that has answered before is reported as hung after this time. The pause follows at most a minute after the last answer.
 HANG_S, MINUTE_S = 20, 60
 TEXTFILES = "/var/lib/prometheus/node-exporter"  # swarm_member_metrics_directory
 # Of three GPU nodes, two may be paused by default.
@@ -186,12 +186,12 @@ def two_processes(node: Node) -> tuple[str, str]:
 
 
 def has_another_second(node: Node, former: str) -> bool:
-    """Return whether the second process runs, and is not the former one."""
+    """Return whether the second process runs, and is not the former second process."""
     return two_processes(node)[1] not in ("", former)
 
 
 def test_a_card_is_lost_while_tasks_run(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    """The node is paused in time, and the tasks keep running, even the one on the lost card. Then a second card is lost.
+    """The node is paused in time, and the tasks keep running, even the task on the lost card. Then a second card is lost.
 
     Meanwhile the second process of each manager's service hangs, and is killed.
     """
@@ -237,7 +237,7 @@ def leader(fleet: Fleet) -> str:
 def test_the_leader_has_the_metrics(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
     """The metrics include the lost card and the paused node. Later another manager leads and has the metrics.
 
-    The new leader pauses the node whose card was lost together with the former leader.
+    A card is lost together with the former leader. The new leader pauses the node of this card.
     """
     make_textfiles(fleet["m3"])
     first = leader(fleet)

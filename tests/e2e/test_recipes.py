@@ -4,8 +4,8 @@
 
 """Tests the recipes of docs/run/recipes.md with real services.
 
-They use the policies, jobs and commands of the pages, and the stack files of docs/examples with other images. One node has the policies for single
-models, one has the policy of two services on the same card, and one has the default.
+The tests use the policies, jobs and commands of the pages, and the stack files of docs/examples with other images. One node has the policies for
+single models, one has the policy of two services on the same card, and one has the default.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ esac
 echo "$* is no command of Spark's" >&2
 exit 2
 """
-# Spark expects one line of JSON from such a script, with the GPUs as nvidia-smi numbers them there.
+# Spark expects one line of JSON from such a script, with nvidia-smi's numbers of the GPUs in this container.
 DISCOVERY = r"""#!/bin/sh
 found=$(nvidia-smi --query-gpu=index --format=csv,noheader) && [ "$found" ] || exit 1
 echo "{\"name\": \"gpu\", \"addresses\": [\"$(echo $found | sed 's/ /", "/g')\"]}"
@@ -240,7 +240,7 @@ def discovered(node: Node, worker: str) -> tuple[str, str, list[str]]:
 
 
 def reserved(node: Node, container: str) -> str:
-    """Return what swarm allocated to its task."""
+    """Return the resources that swarm allocated to the service's task."""
     given = node.docker_json("inspect", container)[0]["Config"]["Env"]
     (card,) = [one.partition("=")[2] for one in given if one.startswith("DOCKER_RESOURCE_NVIDIA-GPU=")]
     return card
@@ -384,7 +384,7 @@ def call(node: Node, method: str, path: str, body: dict[str, Any] | None = None)
 
 
 def updated(fleet: Fleet, service: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> tuple[str, list[str]]:
-    """Update a service, and return the node and the cards of the new task. ``change`` makes the new specification from the former one."""
+    """Update a service, and return the node and the cards of the new task. ``change`` turns the former specification into the new one."""
     ((_name, former),) = running(fleet, service)
 
     def written() -> bool:
@@ -418,7 +418,7 @@ services:
 
 
 def stack_deploy(fleet: Fleet, stack: str) -> None:
-    """Deploy as both tools do. The lab has no registry in which Docker could look up an image."""
+    """Deploy as both tools do. The lab has no registry where Docker could look up an image."""
     fleet["r1"].write("/root/stack/docker-compose.yml", ONE_GPU.encode())
     words = ("--prune", "--with-registry-auth", "--resolve-image=never", "--compose-file", "/root/stack/docker-compose.yml")
     fleet["r1"].docker("stack", "deploy", *words, stack)

@@ -141,10 +141,10 @@ KINDS = {"deb": (make_debs, list_debs, "*/InRelease"), "rpm": (make_rpms, list_r
 
 @pytest.fixture(scope="module", autouse=True)
 def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Use another home directory than the user's.
+    """Use a different home directory.
 
-    Debian's rpm creates a database there for every query, and Ansible queries rpm to gather facts, also in tests that run at the same time. On a
-    machine with rpm packages the database always exists.
+    In the home directory, Debian's rpm creates a database for every query. Ansible queries rpm to gather facts, also in tests that run at the same
+    time. On a machine with rpm packages the database always exists.
     """
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("HOME", str(tmp_path_factory.mktemp("home")))
@@ -220,7 +220,7 @@ class Case:
 
 
 TO_PIN = "nvidia_container_toolkit_key_fingerprint"
-NOBODY = "127.0.0.1:9"  # no server listens there
+NOBODY = "127.0.0.1:9"  # no server listens at this address
 UNREADABLE = ("the repository cannot be read", "Check nvidia_container_toolkit_repository")
 CASES = {
     "newest": Case("good", {}),

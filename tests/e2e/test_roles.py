@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""swarm_member alone: three managers and a worker, on nodes that no other test has in its swarm."""
+"""swarm_member alone: three managers and a worker, on nodes that no other test uses in a swarm."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def root(tmp_path: Path, packages: list[Path]) -> Root:
 
 
 def test_daemon_json_is_there_whenever_rpm_is_killed(root: Root) -> None:
-    """The next run continues from the remaining state. At postun, rpm has removed the package's files, but still lists the package."""
+    """The next run continues with the present state. At postun, rpm has removed the package's files, but still lists the package."""
     for killed, left in (("other", {PACKAGE, DEPENDENT}), ("preun", {PACKAGE}), ("postun", {PACKAGE}), ("", set())):
         role = root.removal(kill_at=killed)
         assert (role.returncode != 0) == bool(killed), role.stdout

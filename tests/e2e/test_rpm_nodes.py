@@ -4,7 +4,7 @@
 
 """A fleet is provisioned with the real dnf and the real zypper, on nodes with the facts of RHEL's and SUSE's families.
 
-Later tests run only the role. Each test continues from the state of the one before it.
+Later tests run only the role. Each test continues with the state after the previous test.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def test_a_fleet_is_provisioned(fleet: Fleet) -> None:
 
 @pytest.mark.rare
 def test_a_held_version_can_be_changed(fleet: Fleet) -> None:
-    """versionlock comes from a repository of the node."""
+    """The node's own repository has the plugin versionlock."""
     rpm_nodes.change_held_version(fleet)
 
 

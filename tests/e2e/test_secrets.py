@@ -17,7 +17,7 @@ from .fleet import DAEMON_JSON, Fleet, Node
 HERE = Path(__file__).parent
 PLANTED = "SWMTKN-1-0planted0by0a0test0000000000000000000000000000000-0000000planted0secret0000"
 PLACES = {"output", "log", "fact cache", "temporary files", "node's files", "node's journal"}
-# Runs on a node. Swarm's own files are skipped; the rest of the node's disk and memory file systems is searched.
+# Runs on a node. Searches the node's disk and memory file systems, except swarm's own files.
 SEARCH = """
 import os, subprocess, sys
 wanted, since = sys.argv[1].encode(), float(sys.argv[2])

@@ -4,7 +4,7 @@
 
 """A fleet that Ansible reaches like most fleets: over SSH, as a user with sudo, with checked host keys.
 
-Each test continues from the state of the one before it.
+Each test continues with the state after the previous test.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def play(fleet: Fleet, *arguments: str, playbook: str = "provision", every: dict
 
 
 def logins(node: Node, since: str) -> list[str]:
-    """Return the addresses from which sessions began at sshd."""
+    """Return the addresses that opened sessions at sshd."""
     lines = node.run("journalctl", "--unit", "ssh.service", "--since", f"@{since}", "--output", "cat", "--grep", "Accepted publickey", check=False)
     return [line.split(" from ")[1].split()[0] for line in lines.splitlines() if " from " in line]
 
 
 def apart(work: Path) -> dict[str, str]:
-    """Use no existing connection."""
+    """Return variables for a run that must not use existing connections."""
     return {"ansible_control_path_dir": str(work / "cp")}
 
 

@@ -4,7 +4,7 @@
 
 """Problems of a swarm: two runs at once, shared, changed and reused names, and lost managers.
 
-Each test advertises the GPUs as another kind. So both nodes need a change, and no test has to restore the former kind.
+Each test advertises the GPUs as a different kind. So both nodes need a change, and no test has to restore the former kind.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def in_one_line(run: Run) -> str:
 
 
 def starts(node: Node, since: str) -> int:
-    """Return how often dockerd was started since then."""
+    """Return how often dockerd was started since ``since``."""
     words = node.run("journalctl", "--quiet", "--since", since, "--output", "cat", STARTED, "UNIT=docker.service", check=False)
     return len(words.splitlines())
 
@@ -261,7 +261,7 @@ services:
 
 @pytest.mark.rare
 def test_the_next_manager_continues_the_wait_for_a_stack(fleet: Fleet, inventory: Path, tmp_path: Path) -> None:
-    """A task is pending. A GPU becomes free for it when another manager already leads."""
+    """A task is pending. When a GPU becomes free for this task, another manager is already the leader."""
     run = fleet.playbook(inventory, *advertised_as("HANDED-OVER"))
     assert run.rc == 0, run.output
     reserves = ("--generic-resource", "HANDED-OVER=1", "lab/task")

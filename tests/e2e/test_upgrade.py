@@ -4,7 +4,7 @@
 
 """A fleet that the previous release provisioned, with work on it. One of its runs stopped half-way, and one was killed while it changed a node.
 
-The new release understands everything that these runs wrote on nodes and into the swarm. Each test continues from the state of the one before it.
+The new release understands everything that these runs wrote on nodes and into the swarm. Each test continues with the state after the previous test.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ def models(fleet: Fleet, inventory: Path) -> dict[str, int]:
 
 
 def about_gpus(fleet: Fleet, name: str) -> set[str]:
-    """Return the prefix of the node's labels about GPUs."""
+    """Return the prefix of the node's labels that describe GPUs."""
     return {key[: -len("model")] for key in labels(fleet, name) if key.endswith("model")}
 
 

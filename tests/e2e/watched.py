@@ -56,7 +56,7 @@ def hanging_in_the_kernel(node: Node) -> Iterator[None]:
     node.write("/run/stuck.py", Path(stuck.__file__).read_bytes())
     node.run("systemd-run", "--collect", "--quiet", "--unit", "stuck", "python3", "/run/stuck.py", STUCK)
     wait_until("the file system", lambda: STUCK in node.run("cat", "/proc/mounts"))
-    # Not with mv or ln, which would follow the link.
+    # Do not use mv or ln, because they would follow the link.
     swap = "import os, sys; os.rename(*sys.argv[1:3]); os.symlink(sys.argv[3], sys.argv[1])"
     # The watcher has a separate mount namespace, and systemd in a container passes no mount on to it. So this changes the mounts of the first
     # process.

@@ -19,7 +19,7 @@ COUNT = "set -- /dev/nvidia[0-9]; [ -e $1 ] && echo $# || echo 0"
 
 
 def containers(node: Node, service: str = "") -> list[str]:
-    """Return the running containers on a node, all or those of a service."""
+    """Return the running containers on a node. With a service, return only its containers."""
     of = ("--filter", f"label=com.docker.swarm.service.name={service}") if service else ()
     return node.docker("ps", "--quiet", "--no-trunc", *of).splitlines()
 
@@ -65,6 +65,6 @@ def cards(node: Node, container: str) -> list[str]:
 
 
 def variables(node: Node, container: str) -> dict[str, str]:
-    """Return the variables of the container's first process. dockerd gives `exec` only the variables from the container's creation."""
+    """Return the variables of the container's first process. `docker exec` gets only the variables that the container was created with."""
     shown = node.docker("exec", container, "sh", "-c", "tr '\\0' '\\n' </proc/1/environ")
     return dict(line.partition("=")[::2] for line in shown.splitlines())

@@ -156,7 +156,7 @@ def _lend_etc_docker(lab: Lab) -> None:
 def stop(lab: Lab) -> None:
     pid = _pid(lab)
     if pid is not None:
-        os.kill(pid, signal.SIGKILL)  # because of --kill-child, process 1 of the namespaces ends too, and with it all others
+        os.kill(pid, signal.SIGKILL)  # because of --kill-child, process 1 of the namespaces ends too, and so do all processes in them
         # A process that has ended has no command line, even if its parent never reaps it. Process 1 of a container may be a sleep that reaps nothing.
         wait_for("the lab's processes to end", 60, lambda: _pid(lab) is None)
         _collect(pid)

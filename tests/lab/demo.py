@@ -47,7 +47,7 @@ class Service:
         return ["docker", "service", "create", *wants]
 
 
-# The services are created in this order. One task of train finds no GPUs, because only g1 has such cards, and g1 has seven of them. One card of the
+# The services are created in this order. One task of train finds no GPUs, because only g1 has such cards, and g1 has only seven. One card of the
 # fleet stays free.
 SERVICES = (
     Service("train", "alice", gpus=4, replicas=2, fit=1, options=("--constraint", "node.labels.gpu.model==NVIDIA-H100-80GB-HBM3")),

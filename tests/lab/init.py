@@ -26,7 +26,8 @@ def mount(*arguments: str) -> None:
 def own_run(run: Path) -> None:
     """Mount a separate /run with only the lab's folder in it.
 
-    dockerd and containerd use fixed paths there. They would find the host's containerd, and the host must not find files of the lab.
+    dockerd and containerd use fixed paths in /run. With the host's /run, they would find the host's containerd, and the host would find files of the
+    lab.
     """
     mount("-t", "tmpfs", "-o", "mode=755", "tmpfs", "/mnt")
     outside = Path("/mnt/outside")

@@ -21,7 +21,7 @@ REPOSITORY_HOST = "lab-repo"  # every node resolves this name to the gateway
 
 
 class LabError(Exception):
-    """An error message for the person at the terminal. It says what to do."""
+    """An error for the person at the terminal. The message says what to do."""
 
 
 def _tag(path: Path) -> str:
@@ -45,7 +45,7 @@ class Lab:
 
     @property
     def run(self) -> Path:
-        """The folder of sockets and pid files. Its path is short, because the path of a Unix socket may have at most 107 characters."""
+        """Return the folder of sockets and pid files. Its path is short, because the path of a Unix socket may have at most 107 characters."""
         return Path("/run") / self.name
 
     @property
@@ -62,7 +62,7 @@ class Lab:
 
     @property
     def nodes(self) -> Path:
-        """The folder with the container id of each node, in a file with the node's name. enter/docker reads these files."""
+        """Return the folder with the container id of each node, in a file with the node's name. enter/docker reads these files."""
         return self.run / "nodes"
 
     @property
@@ -71,12 +71,12 @@ class Lab:
 
     @property
     def repository(self) -> Path:
-        """The folder that http://lab-repo/ serves."""
+        """Return the folder that http://lab-repo/ serves."""
         return self.root / "repository"
 
     @property
     def fleets(self) -> Path:
-        """The folder with a subfolder for each running fleet."""
+        """Return the folder with a subfolder for each running fleet."""
         return self.root / "fleets"
 
 
@@ -86,5 +86,5 @@ def cache() -> Path:
 
 
 def output(fleet: str) -> Path:
-    """The folder with the inventory and other files for the user of a fleet."""
+    """Return the folder with the inventory and other files for the user of a fleet."""
     return CHECKOUT / "build" / "lab" / fleet

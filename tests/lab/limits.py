@@ -24,7 +24,7 @@ class Limit:
             return  # this machine is a container, whose network has no such limit
         now = self.setting.read_text().strip()
         if int(now) < self.wanted:
-            if not self.former.exists():  # an existing file is from another lab, or from a killed one
+            if not self.former.exists():  # an existing file comes from another lab, or from a killed lab
                 self.former.write_text(now)
             self.setting.write_text(str(self.wanted))
 

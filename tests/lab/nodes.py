@@ -66,7 +66,7 @@ def run(container: Container, *command: str) -> str:
     return out
 
 
-PYTHON = b"#!/usr/bin/python3 -ISE\n"  # a program on the nodes returns this
+PYTHON = b"#!/usr/bin/python3 -ISE\n"  # a program on the nodes returns this status
 
 
 def driver_files(lab: Lab, text: str, node_name: str) -> Files:
@@ -139,7 +139,7 @@ def _host_config(lab: Lab) -> dict[str, object]:
         "Tmpfs": {"/run": "exec,mode=755", "/run/lock": "", "/tmp": "exec"},
         "NetworkMode": NETWORK, "ExtraHosts": [f"{REPOSITORY_HOST}:{GATEWAY}"],
         "RestartPolicy": {"Name": "on-failure"},  # a reboot ends the container with a status that is not 0
-        "Dns": ["127.0.0.1"],  # so other names are refused at once, without a time-out
+        "Dns": ["127.0.0.1"],  # so queries of other names are refused at once, without a time-out
         "CgroupnsMode": "private",  # so the containers of the node's dockerd are also below the lab's control group
     }  # fmt: skip
 

@@ -95,7 +95,7 @@ def lay_out(name: str, version: str, package: dict, tree: Path) -> None:
 
 
 def scripts(name: str, version: str, package: dict) -> dict[str, str]:
-    """Return the scripts that dpkg runs, by the names that dpkg gives them."""
+    """Return the scripts that dpkg runs. The keys are dpkg's names of the scripts."""
     found = {script: (SOURCES / source).read_text() for script, source in package.get("scripts", {}).items()}
     if name == BASE:
         template = jinja2.Template((SOURCES / "postinst.base").read_text(), keep_trailing_newline=True)
@@ -136,7 +136,7 @@ def sign(lab: Lab, folder: Path) -> None:
 
 
 def sign_file(lab: Lab, path: Path) -> None:
-    """Write the signature beside the file, as repositories of RPM packages have it."""
+    """Write the signature beside the file. Repositories of RPM packages have their signatures there."""
     try:
         run(*GPG, "--detach-sign", str(path), env={"GNUPGHOME": str(lab.run / "signing")})
     finally:
@@ -158,7 +158,7 @@ def _make_key(lab: Lab) -> str:
 
 
 def publish(lab: Lab, releases: set[str]) -> None:
-    """Make the content of http://lab-repo/, again if its sources have changed."""
+    """Make the content of http://lab-repo/. Make it again if its sources have changed."""
     stamp = lab.repository / ".key"
     if not stamp.exists() or stamp.read_text() != key():
         need(NEEDED)

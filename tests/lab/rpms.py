@@ -160,7 +160,7 @@ def _package(name: str, version: str, package: dict, tree: Path) -> Package:
 
 
 def _to_rpm_script(action: str, text: str) -> str:
-    """Make an rpm script from a dpkg script. dpkg calls a script with a word, rpm calls it with a number."""
+    """Make an rpm script from a dpkg script. dpkg calls a script with a word. rpm calls a script with a number."""
     return f"{KILLED}set -- {action}\n" + text.replace("%", "%%")
 
 
@@ -195,7 +195,7 @@ def base(lab: Lab, release: str, family: str) -> Path:
 
 
 def node_files(lab: Lab, release: str, family: str) -> Files:
-    """Return files that make the lab's repository a node's only one."""
+    """Return the files that make the lab's repository the only repository of a node."""
     folder = distribution(lab, release, family).name
     definition = REPO.format(host=REPOSITORY_HOST, folder=folder, key=KEY)
     return {

@@ -116,7 +116,7 @@ def write(lab: Lab, fleet: str, hosts: dict[str, tuple[str, str]]) -> None:
 
 
 def variables(lab: Lab, fleet: str) -> dict[str, Any]:
-    """Return the inventory's variables for SSH. They replace those of the default connection."""
+    """Return the inventory's variables for SSH. They replace the variables of the default connection."""
     folder = output(fleet)
     programs = {f"ansible_{name}_executable": str(folder / "bin" / name) for name in ("ssh", "sftp", "scp")}
     return {

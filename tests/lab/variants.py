@@ -18,7 +18,7 @@ from .packages import debs, key
 
 
 def tag(node: Node) -> str:
-    """Return the name of the node's image. Equal nodes share one image."""
+    """Return the name of the node's image. Equal nodes have the same image."""
     family = [node.family, families.key(node.image, node.family), rpms.key()] if node.family else []
     family += [f"ssh{ssh.key(node.image)}"] if node.ssh else []
     packages = ([f"toolkit{node.toolkit}"] if node.toolkit else []) + list(node.retired)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds the versions of a node's packages without booting it. docs/reference/platforms.md names some of them."""
+"""Finds the versions of a node's packages without booting it. docs/reference/platforms.md shows some of these versions."""
 
 from __future__ import annotations
 

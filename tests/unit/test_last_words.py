@@ -224,7 +224,7 @@ STEPS = """
 
 @pytest.fixture
 def quiet(folder):
-    """A copy of the collection with another playbook, because the quiet output depends on the location of a playbook."""
+    """Return a copy of the collection with another playbook, because the quiet output depends on the location of a playbook."""
     copy = folder / "collections/ansible_collections/fleet/gpu_swarm"
     copy.unlink()
     for name in ("plugins", "meta", "playbooks/callback_plugins"):

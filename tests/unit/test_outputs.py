@@ -14,7 +14,7 @@ import pytest
 from tests import messages
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-# (page, texts that the page shows). A gap stands for inserted values, and for the places where a table folds a text.
+# (page, texts that the page shows). A gap is a place for inserted values, or a place where a table folds a text.
 SHOWN = [
     ("operate/status.md", "feasible nodes: …"),
     ("operate/status.md", "swarm's message: …"),

@@ -4,7 +4,7 @@
 
 """Runs on the nodes of a test fleet: caches the code that Python compiles from an archive, for all nodes and all calls.
 
-Each task of Ansible sends an archive of source code. Python compiles about fifty files of it, always the same ones, and this takes a third of the
+Each task of Ansible sends an archive of source code. Python compiles the same fifty files each time, and this takes a third of the
 task's CPU time on a node. The key of a cached file is its path in the archive and a hash of its source, as in Python's own hash-based pyc (PEP 552).
 """
 

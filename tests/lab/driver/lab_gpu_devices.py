@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Does what the driver does on a real machine: makes a device node per GPU that NVML counts. A lost GPU keeps its node.
+"""Does the work of the driver on a real machine: makes a device node for each GPU that NVML counts. A lost GPU keeps its node.
 
-Run at boot, and when the machine is swapped. /dev/nvidia-uvm is made by nobody at boot: its module is loaded by whoever needs it (`modprobe`,
-`nvidia-modprobe`), which adds its line to the node's own /proc/devices.
+Runs at boot, and when the machine is swapped. Nothing makes /dev/nvidia-uvm at boot. The first program that needs it loads its module (`modprobe`,
+`nvidia-modprobe`), and then the module has a line in the node's own /proc/devices.
 """
 
 import ctypes
@@ -16,7 +16,7 @@ from pathlib import Path
 
 MAJOR = 195
 CONTROL = {"nvidiactl": 255, "nvidia-modeset": 254}
-# Belongs to the node and has the driver's numbers, whatever modules this machine has loaded.
+# This file belongs to the node and has the driver's numbers. The modules that this machine has loaded do not matter.
 DEVICES, OWN = Path("/proc/devices"), Path("/run/gpu-lab/devices")
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Whatever a node answers, the run either refuses the answer on that host, or makes plans and reports for the whole fleet."""
+"""For any answer of a node, the run either refuses the answer on this host, or makes plans and reports for the whole fleet."""
 
 from __future__ import annotations
 

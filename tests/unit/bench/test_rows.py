@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The table of docs/reference/benchmarks.md has only rows that the benchmark prints. Each ratio is computed from the two figures of its row."""
+"""Tests of the table in docs/reference/benchmarks.md. It has only rows that the benchmark prints. Each ratio is computed from the two figures of its
+row.
+"""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ OPTIONS = {"tls": False, "validate_certs": False, "ca_path": None, "client_cert"
 
 @pytest.fixture
 def swarm(tmp_path):
-    """Make a swarm of four nodes. The second and the fourth run one task each."""
+    """Make a swarm of four nodes. One task runs on the second node, and one on the fourth."""
     for name in ("1", "2", "3", "4"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "daemon.json").write_text("{}")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An argument may consist of the name of a variable. It gets the same value as from Ansible's templating, but no template is compiled."""
+"""Arguments that are only the name of a variable. Such an argument has the same value as with Ansible's templating, but no template is compiled."""
 
 from __future__ import annotations
 

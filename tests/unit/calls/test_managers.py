@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[3]
     [
         ("swarm_batch", {"answered": True, "outcomes": {}}, True),
         ("swarm_batch", {"answered": False, "outcomes": {}}, False),
-        ("swarm_stack", {"answered": True, "failed": True, "msg": "There is no Compose file."}, True),  # other managers would not have it either
+        ("swarm_stack", {"answered": True, "failed": True, "msg": "There is no Compose file."}, True),  # other managers lack the file too
         ("swarm_job", {"answered": False, "failed": True, "msg": "m1 cannot be reached"}, False),
         ("swarm_explain", {"nodes": []}, True),
         ("swarm_explain", {"nodes": [], "failed": True, "msg": "/metrics is no directory"}, True),  # this manager has read the swarm

@@ -21,7 +21,7 @@ from plugins.plugin_utils._classes.versions import version
 
 
 def of_node(model: str, memory: int, capability: str, driver: str, of_driver: str, cpu: str, level: str) -> dict[str, str]:
-    """Return the labels that provision gives to such a node."""
+    """Return the labels that provision sets on such a node."""
     least = {f"gpu.mem_ge_{size}": "true" for size in (16, 24, 40, 80) if size <= memory}
     own = {"count": "4", "model": model, "memory": str(memory), "compute_capability": capability, "driver": driver, "cuda": of_driver}
     return {**{f"gpu.{key}": value for key, value in own.items()}, **least, "cpu.microarchitecture": cpu, "cpu.x86_64_level": level}
@@ -391,7 +391,7 @@ def under(prefix: str, labels: dict[str, str]) -> dict[str, str]:
 
 
 def test_a_changed_prefix_keeps_the_label_keys_that_services_use() -> None:
-    """Without the label keys, Swarm would evict the tasks of these services, although the node still has everything that they need."""
+    """Without these label keys, Swarm would evict the tasks of the services, although the node still has everything that they need."""
     for prefix in ("acme.", "gpu."):
         (key, meaning) = of({"model": "*t4*"}, prefix)
         text = classes.to_label({key: meaning})
@@ -421,7 +421,7 @@ def test_labels_of_services_say_what_they_need() -> None:
         (3, {"a": 4, "b": 2}, {}, {"a": 2, "b": 1}),
         (1, {"a": 2, "b": 2}, {}, {"a": 1, "b": 0}),
         (0, {"a": 4, "b": 2}, {}, {"a": 0, "b": 0}),
-        (8, {"a": 4, "b": 2}, {}, {"a": 5, "b": 3}),  # more tasks than there is room for: the rest waits
+        (8, {"a": 4, "b": 2}, {}, {"a": 5, "b": 3}),  # more tasks than fit: the other tasks wait
         (2, {"a": 0, "b": 2}, {}, {"a": 0, "b": 2}),
         (3, {"a": 0, "b": 2}, {"a": 3}, {"a": 3, "b": 0}),  # running tasks stay
         (4, {"a": 1, "b": 5}, {"a": 3}, {"a": 3, "b": 1}),

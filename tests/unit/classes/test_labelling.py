@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Nodes get the labels of classes only after two checks: all nodes can get the labels, and the service that needs them was not refused."""
+"""Nodes get the labels of classes only after two checks: all nodes can get the labels, and swarm accepts the service that needs them."""
 
 from __future__ import annotations
 

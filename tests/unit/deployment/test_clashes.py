@@ -61,7 +61,7 @@ def test_a_port_that_swarm_has_chosen_for_another_service() -> None:
 
 
 def test_its_own_port_is_no_clash_and_one_that_moves_within_the_stack_is() -> None:
-    """Docker updates the services of a stack in any order."""
+    """Docker updates the services of a stack in any order, so a moved port may still be in use."""
     now = [there("s_a", port(80), stack="s")]
     assert found(spec("s_a", port(80)), swarm=now) == []
     (said,) = found(spec("s_a"), spec("s_b", port(80)), swarm=now)

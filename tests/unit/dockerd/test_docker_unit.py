@@ -223,7 +223,7 @@ def test_a_refused_command_is_an_error():
 PENDING = [
     ("deactivating", "stop-sigterm", "stopping"),
     ("inactive", "dead", "starting"),
-    ("failed", "failed", "starting"),  # an old one, from an earlier crash loop
+    ("failed", "failed", "starting"),  # an old attempt, from an earlier crash loop
     ("activating", "auto-restart", "starting"),
     ("activating", "start", "starting"),
 ]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Results of a run about hosts are read without templating. Ansible would template all results and the plan of every host."""
+"""Results of a run about hosts are read without templating. With templating, Ansible would template all results and the plan of every host."""
 
 from __future__ import annotations
 

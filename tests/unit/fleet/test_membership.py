@@ -42,7 +42,7 @@ BARE = FRESH | {"missing": ["engine"]}
 
 
 def without_gpus(said):
-    """Return the rest of an answer after NVML failed."""
+    """Return the other parts of an answer after NVML failed."""
     return said | {"failed": True, "msg": "NVML: driver/library version mismatch. Reboot."}
 
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tells the person who replaces a card where the card is."""
+"""Tests the texts that tell a person where the card to replace is."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_if_run_is_full_a_task_gets_what_it_reserved(guard, tmp_path, monkeypatc
 
 
 def test_a_journal_entry_is_one_line_whatever_a_label_contains(guard, tmp_path, monkeypatch):
-    """A container that is not a task has labels that its user wrote."""
+    """If a container is not a task, its user wrote its labels."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as journal:
         journal.bind(str(tmp_path / "journal"))
         monkeypatch.setattr(finding_counts, "_JOURNAL", str(tmp_path / "journal"))
@@ -261,7 +261,7 @@ def documents(draw):
 
 
 def _place(home, task, level):
-    """Write the files of a node with one container that is about to be created, and the arguments of the guard for the container."""
+    """Write the files of a node with one container that will now be created. Write the arguments of the guard for this container too."""
     container = home / "docker" / "containers" / ID
     for folder in (home / "bundle", container, home / "docker" / "swarm" / "worker"):
         folder.mkdir(parents=True)

@@ -132,7 +132,7 @@ def test_adopted_tasks_hold_their_gpus_and_former_holds_stay(folder, tmp_path, f
 
 
 def test_a_process_that_ended_but_was_not_reaped_does_not_count(tmp_path):
-    """The parent of a process may never reap it."""
+    """The parent of a process may never reap the process."""
     with subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE) as process:
         os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert holds.started(process.pid) is None

@@ -166,7 +166,7 @@ def test_only_names_of_variables_are_shown():
 
 
 def test_a_variable_reaches_the_container_unchanged():
-    """Swarm expands templates in variables, and prints the whole value if it cannot."""
+    """Swarm expands templates in variables. If it cannot expand a template, it prints the whole value."""
     env = {"TOKEN": "s3cr3t-{{Zq", "WHERE": "{{.Node.Hostname}}"}
     (job,), (before,) = made(env=env), made(env={**env})
     assert job.spec["TaskTemplate"]["ContainerSpec"]["Env"][1:] == ['TOKEN=s3cr3t-{{"{{"}}Zq', "WHERE={{.Node.Hostname}}"]

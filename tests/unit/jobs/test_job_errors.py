@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Errors of a job file are reported together, before a manager is called. A refusal of a manager counts as its answer."""
+"""Errors of a job file are reported together, before a manager is called. If a manager refuses the job, no other manager is called."""
 
 from __future__ import annotations
 

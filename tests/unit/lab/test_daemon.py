@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The lab stops, whichever process started it."""
+"""The lab can be stopped, even if another process started it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How the lab reads the description of a fleet, and what the demo reports as wrong."""
+"""Tests how the lab reads the description of a fleet, and which errors the demo reports."""
 
 from __future__ import annotations
 

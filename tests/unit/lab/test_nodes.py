@@ -15,7 +15,7 @@ from tests.lab.daemon import NETWORK
 
 
 class Engine:
-    """A dockerd with these nodes. The second one is stopped, so only complete lists contain it."""
+    """A dockerd with these nodes. The second node is stopped, so only complete lists contain this node."""
 
     def __init__(self, *given: str) -> None:
         self.given = given

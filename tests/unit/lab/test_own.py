@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A run of tests has its own lab, separate from the lab of the user. However the run ends, its lab is stopped."""
+"""A run of tests has its own lab, separate from the lab of the user. At the end of the run, its lab is stopped, even after an error."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which nodes are paused for a reported fault, by which manager, and how many at most."""
+"""Tests which nodes are paused for a reported fault, by which manager, and how many at most."""
 
 from __future__ import annotations
 
@@ -148,7 +148,9 @@ def test_a_fault_that_a_run_found_is_the_one_that_the_watcher_reports():
     [(1, 20, 1), (2, 20, 1), (3, 20, 2), (4, 20, 2), (10, 20, 2), (14, 20, 2), (200, 20, 40), (200, 0, 2), (3, 100, 3)],
 )
 def test_the_number_of_paused_nodes_is_limited(watched, percent, most):
-    """The limit counts nodes that report, and nodes that advertise GPUs without a report. A node does not report under an old leader."""
+    """The limit is a share of the nodes that report, and of the nodes that advertise GPUs without a report. Under an old leader, a node may not
+    report.
+    """
     others = [api.node(f"c{number}") for number in range(100)]
     assert limit([*(reporting(f"g{number}", "ok") for number in range(watched)), *others], percent) == most
     assert limit([*(api.node(f"g{number}", resources=api.named(api.A)) for number in range(watched)), *others], percent) == most
@@ -165,7 +167,7 @@ OWN_PREFIX = {"site/count": "2", "site/healthy": "true", "gpu-swarm.labels": "si
         ({}, [*api.named("fast", kind="SSD"), *api.named(api.A, api.B, kind="NVIDIA-H100")], True),
         ({"gpu.count": "2"}, api.discrete(16000), True),
         (OWN_PREFIX, api.discrete(16000), True),
-        ({"gpu.count": "2"}, (), False),  # no GPU task is placed there
+        ({"gpu.count": "2"}, (), False),  # no GPU task is placed on this node
         ({}, api.named("fast", kind="SSD"), False),
         ({}, api.discrete(1, kind="SSD"), False),
         ({"disk": "ssd"}, [*api.named("license-1", kind="LICENSE"), *api.discrete(8, kind="FPGA")], False),
@@ -177,7 +179,7 @@ def test_only_gpus_make_a_node_count(labels, resources, counts):
 
 
 def test_a_lying_node_keeps_no_other_one_in_service():
-    """A node that is broken for a long time does not protect other nodes either. In a fleet of two, one node must work."""
+    """A node that is broken for a long time does not keep other nodes in service either. In a fleet of two, one node must work."""
     broken = paused(reporting("g1"))
     for healthy in (1, 3, 7):
         assert [node["ID"] for node, _fault in decided(fleet(broken, reporting("g2"), healthy=healthy))[0].pause] == ["g2"]

@@ -35,7 +35,7 @@ HAS_B = task("t1", "n1", given=named(B))
         ([task("t1", "n1", given=named(B), state="failed")], {}),
         ([task("t1", None, given=named(B), state="pending")], {}),
         ([task("t1", "n2", given=named(B))], {}),  # a task of another node
-        ([task("t1", "n1", given=named("GPU-gone"))], {}),  # the node no longer has it, so nobody gets it
+        ([task("t1", "n1", given=named("GPU-gone"))], {}),  # the node no longer has this card, so no task gets it
         ([task("t1", "n1", given=[{"DiscreteResourceSpec": {"Kind": "VRAM", "Value": 5}}])], {}),
     ],
 )
@@ -102,7 +102,7 @@ def test_a_leader_notes_what_it_counts_wrong_once(unit):
 
 
 def test_later_allocations_are_counted_correctly(unit):
-    """The leader counts only tasks wrong that are older than the leader. It counts its own allocations correctly."""
+    """The leader counts only tasks wrong that are older than the leader. It counts the tasks correctly that it has placed itself."""
     swarm = Swarm(tasks=[])
     unit.poll(swarm)
     swarm.listed = [HAS_B]

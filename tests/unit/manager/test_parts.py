@@ -289,7 +289,8 @@ def test_a_socket_that_the_service_cannot_see_is_refused_and_nothing_is_changed(
 @pytest.mark.parametrize(("name", "setting"), [(PAUSE, "swarm_member_metrics_directory"), (JOBS, "gpu_job_log_directory")])
 @pytest.mark.parametrize("folder", ["", "state", "link", "state/manager", "state/manager/logs"])
 def test_a_directory_around_or_in_that_of_the_service_is_refused_and_nothing_is_changed(machine, name, setting, folder):
-    """If the directory of the service were writable, systemd would drop the link in it. The directory is also removed with the service."""
+    """If the directory of the service were writable, systemd would drop the link in this directory. The directory is also removed with the service.
+    """
     (machine.root / "link").symlink_to("state")
     path = machine.root / folder
     part = machine.part(name, **{DIRECTORIES[name]: str(path)})
@@ -311,7 +312,7 @@ def test_the_other_part_keeps_its_socket_when_one_is_removed(machine):
 @pytest.mark.parametrize("killed_at", range(1, 5))
 @pytest.mark.parametrize("part", [PAUSE, JOBS])
 def test_a_run_finishes_the_removal_that_a_killed_one_began(tmp_path, killed_at, part):
-    """Uses what the run sees. For the part that pauses nodes, this is the result of an assessment."""
+    """Uses the data that the run has. For the part that pauses nodes, this is the result of an assessment."""
     machine, folder = Machine(tmp_path / "machine"), tmp_path / "metrics"
     folder.mkdir()
     machine.part(JOBS).install()

@@ -183,7 +183,7 @@ def test_a_process_killed_before_writing_is_started_again(start):
 
 
 def test_after_a_restart_it_knows_the_nodes_that_a_run_returned(start):
-    """The node may report the fault slightly longer than it exists."""
+    """The node may still report the fault for a short time after the fault has ended."""
     swarm = Swarm(faulty())
     one = start(swarm)
     one.poll()

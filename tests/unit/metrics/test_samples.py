@@ -232,7 +232,7 @@ def free_in(found):
 def test_a_gpu_that_no_task_has_is_free():
     slots = (f"{A}.slot1", f"{A}.slot2", f"{B}.slot1", f"{B}.slot2")
     assert free_in(read([node(resources=named(A, B))], [task("t1", given=named(A))], [service()])) == [("gpu_free", B, GPU)]
-    # A card of which one slot is allocated is not free.
+    # A card is not free if one of its slots is allocated.
     assert free_in(read([node(resources=named(*slots))], [task("t1", given=named(slots[0]))], [service()])) == [("gpu_free", B, GPU)]
     assert free_in(read([node(resources=named(f"{A}+{B}"))])) == [("gpu_free", card, GPU) for card in (A, B)]
     # Resources that are not GPUs have no cards. Resources with an amount have no cards either.

@@ -165,7 +165,7 @@ def test_with_consent_the_loss_is_reported_and_nothing_waits(allowed):
 
 @pytest.mark.parametrize(("ignored", "left"), [(None, ["batch", "web"]), ([], ["batch", "web"]), (["batch", "none"], ["web"]), ("batch, web", [])])
 def test_services_whose_pending_tasks_do_not_stop_a_roll(ignored, left):
-    """If a service has no room at the start of the run, the run cannot take its room away."""
+    """If a service has no room at the start of the run, the run cannot take away its room."""
     before = rooms_to_keep({service: {"running": 1, "pending": 0} for service in ("batch", "web")}, [], ignored)
     assert list(before) == left
     pending = [{"service": service, "count": 1} for service in ("batch", "web")]

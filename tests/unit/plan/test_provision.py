@@ -274,7 +274,7 @@ def test_the_service_stays_while_unknown_nodes_report(keeps, found, health, need
 ANOTHER_TOOLKIT = {"toolkit": "1.20.0", "toolkit_version": "1.19.0"}
 STRANGER = {"node_id": "elsewhere", "move": True}
 
-# a disruptive change, the swarm, the groups while nothing runs there
+# a disruptive change, the swarm, the groups while nothing runs on the node
 DISRUPTIVE = {
     "a restart": (RESTART, swarm(member()), WINDOWED),
     "another toolkit": (ANOTHER_TOOLKIT, swarm(member()), [FETCH, *WINDOWED]),

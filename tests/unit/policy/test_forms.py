@@ -34,7 +34,7 @@ def _no_pauses(monkeypatch):
 
 @pytest.fixture
 def slots(monkeypatch):
-    """A form that exists only in the registry. Each GPU gets its own kind, with the GPU's index in its name."""
+    """Return a form that exists only in the registry. Each GPU gets its own kind, with the GPU's index in its name."""
 
     def advertise(rule, gpus, shares):
         for one in gpus:
@@ -63,7 +63,7 @@ def slots(monkeypatch):
 
 @pytest.fixture
 def units(monkeypatch):
-    """Another form. Its values are not devices, like the values of a group."""
+    """Return another form. Its values are not devices, like the values of a group."""
     made = FORMS["group"]._replace(name="unit", text="units", default_kind="NVIDIA-UNIT")
     monkeypatch.setitem(FORMS, made.name, made)
     return [{"as": "unit", "size": 2, "by": "pcie"}]

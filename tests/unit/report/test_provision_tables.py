@@ -278,7 +278,7 @@ def test_the_outcome_is_one_line(states, changed, verdict, line):
 
 
 def test_the_outcome_names_failed_hosts():
-    """So a later failure is named too, for example in a play of the user after the host was finished."""
+    """The outcome also names a host that failed later, for example in a play of the user after the host was finished."""
     states = {"a": READY, "b": State.WAITING.of("x"), "c": State.FAILED.of("y"), "d": State.UNTOUCHED.of("z")}
     assert set(provision_tables.outcome(states, []).hosts) == {"c", "d"}
     assert not provision_tables.outcome({"a": READY, "b": State.WAITING.of("x")}, []).hosts

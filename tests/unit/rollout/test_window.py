@@ -86,7 +86,7 @@ UNREAD = "the node was drained, but its containers could not be read (%s). Nothi
         ({"stops": "tasks"}, {"containers": [CONTAINER]}, ""),
         ({"stops": "tasks"}, {"containers": [CONTAINER, OF_WEB, ATTACHED]}, "web.1.x, ranks still runs here. Stop it, then run this again."),
         ({"disrupt": "all"}, {"containers": [CONTAINER, OF_WEB]}, ""),
-        # If the containers cannot be read, the node counts as busy for every value of disrupt.
+        # If the containers cannot be read, the node is busy for every value of disrupt.
         ({"disrupt": "all"}, {"msg": "no route"}, UNREAD % "no route"),
         ({}, {"failed": True}, UNREAD % "no reason given"),
     ],

@@ -179,7 +179,7 @@ def answered(enforces: Any, images: Any) -> dict[str, Any]:
         (answered(None, {PRIVATE: NEEDS}), False, "it is not known"),
         ({**answered(None, {PRIVATE: NEEDS}), "nvidia_container_toolkit_version": "1.17.8"}, False, "in legacy mode, refuses such tasks"),
         (answered(True, {PRIVATE: {}}), True, ""),
-        # The node lacks the image and will pull it, so the manager's answer about the image counts.
+        # The node lacks the image and will pull it, so the manager's answer about the image is used.
         (answered(True, {}), True, "in legacy mode, refuses such tasks"),
         (answered(True, {}), False, ""),
         # The answer of the node is invalid.

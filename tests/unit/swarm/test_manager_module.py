@@ -23,7 +23,7 @@ class Ended(Exception):
 
 @pytest.fixture
 def ended(monkeypatch):
-    """ended(run, …) returns how the module ended, its answer, and its warnings."""
+    """Return ended(run, …). This function returns how the module ended, its answer, and its warnings."""
 
     class Module:
         def __init__(self, argument_spec, supports_check_mode):

@@ -247,7 +247,7 @@ def test_requests_of_docker_run_are_read(requests, found):
     [
         (["all"], [A, MIG, B]),
         (["0"], [A]),
-        (["1"], [MIG]),  # a card in MIG mode stands for its devices
+        (["1"], [MIG]),  # a card in MIG mode means all of its devices
         ([B, "7", ""], [B]),
         ([A[:12], "GPU-f"], [A, B]),  # NVIDIA's tools read this value in the same way
         ([MIG], [MIG]),

@@ -56,7 +56,7 @@ class ConfigError(Exception):
 
 
 def load(path: Path = PATH) -> dict[str, Any]:
-    """Return only what the file sets. A missing file means the defaults."""
+    """Return only the values that the file sets. If the file is missing, all values are defaults."""
     try:
         return tomllib.loads(path.read_text())
     except FileNotFoundError:

@@ -19,7 +19,7 @@ UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 
 
 class Refused(Exception):
-    """The container cannot be created. The text is the real toolkit's."""
+    """The container cannot be created. The message is that of the real toolkit."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Gpu:
     index: int
     uuid: str
     minor: int
-    mig: tuple[str, ...] = field(default=())  # UUIDs of its MIG devices: all of them, or only those of the container
+    mig: tuple[str, ...] = field(default=())  # the UUIDs of its MIG devices: all devices, or only the devices of the container
     error: str = ""  # NVML's error text, if the GPU cannot be used
 
 
@@ -73,8 +73,9 @@ def requested(
 
 
 def _by_mounts(mounts: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return identifiers from paths in NVIDIA's directory where /dev/null is mounted (requestsFromMounts in NVIDIA's
-    cuda_image.go). The rest of the path is a device name; `cdi/` and `imex/` are names of other kinds."""
+    """Return identifiers from paths in NVIDIA's directory where /dev/null is mounted (requestsFromMounts in NVIDIA's cuda_image.go). The part of the
+    path after the directory is a device name. `cdi/` and `imex/` begin names of other kinds.
+    """
     found = []
     for mount in mounts:
         destination = _cleaned(mount["destination"])
@@ -118,7 +119,8 @@ def _merged(chosen: list[Gpu]) -> list[Gpu]:
 
 
 def _by_cdi_rules(identifier: str, gpus: list[Gpu]) -> Gpu:
-    """Find full UUIDs, indices and GPU:MIG indices, but no shortened ones. Mode cdi uses these names from the node's CDI specification."""
+    """Find full UUIDs, indices and GPU:MIG indices, but no shortened UUIDs or indices. Mode cdi uses these names from the node's CDI specification.
+    """
     if re.fullmatch(f"(GPU|MIG)-{UUID}", identifier):
         for gpu in gpus:
             if identifier == gpu.uuid:
@@ -136,7 +138,7 @@ def _by_cdi_rules(identifier: str, gpus: list[Gpu]) -> Gpu:
 
 
 def _by_legacy_rules(identifier: str, gpus: list[Gpu]) -> Gpu:
-    """Find the first GPU whose UUID starts with the identifier, or the one with this index, as nvidia-container-cli does."""
+    """Find the first GPU whose UUID starts with the identifier, or the GPU with this index, as nvidia-container-cli does."""
     if re.match(r"(GPU|MIG)-.", identifier, re.IGNORECASE):
         for gpu in gpus:
             if gpu.uuid.lower().startswith(identifier.lower()):

@@ -4,7 +4,7 @@
 
 """Checks an image's requirements of the driver, like nvidia-container-cli in legacy mode. Pure.
 
-It checks only cuda and driver. Other requirements count as met.
+It checks only cuda and driver. It accepts all other requirements.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def is_privileged(spec: dict[str, Any]) -> bool:
 def inject(
     spec: dict[str, Any], gpus: list[Gpu], settings: Settings, conf: Path, uvm: Sequence[tuple[str, int, int]] = ()
 ) -> dict[str, Any]:
-    """Add these GPUs to the container's description. Also add the control devices and those in ``uvm``, even without GPUs."""
+    """Add these GPUs to the container's description. Also add the control devices and the devices in ``uvm``, even without GPUs."""
     nodes = [("/dev/nvidiactl", NVIDIA_MAJOR, CONTROL_MINOR), *uvm, *((f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor) for gpu in gpus)]
     linux, paths = spec["linux"], [path for path, _major, _minor in nodes]
     devices = [device for device in linux.get("devices") or [] if device["path"] not in paths]
@@ -86,7 +86,9 @@ def mounts(conf: Path) -> list[tuple[str, str]]:
 
 
 def task_conf(gpus: list[Gpu], machine: str) -> str:
-    """Return the settings of NVML's stand-in in a container: it shows only GPUs with a device node there, and only these MIG devices."""
+    """Return the settings of NVML's stand-in in a container. The stand-in shows only GPUs with a device node in the container, and only these MIG
+    devices.
+    """
     lines = ["devices = present", *(f"mig-visible = {uuid}" for gpu in gpus for uuid in gpu.mig)]
     return "\n".join([*lines, machine])
 
@@ -116,7 +118,7 @@ def modify(bundle: Path, settings: Settings) -> None:
 
 
 def fail(argv: list[str], message: str) -> int:
-    """Write the error to stderr, and to the log from which the shim reads it."""
+    """Write the error to stderr, and to the log that the shim reads."""
     stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     log = options(argv, "--log")
     if log:
@@ -132,7 +134,7 @@ def remember(runtime: str) -> None:
         return
     LOADED.parent.mkdir(parents=True, exist_ok=True)
     for path, data in (LOADED.with_name(f"{LOADED.name}.runtime"), runtime.encode()), (LOADED, config.PATH.read_bytes()):
-        if path.exists() and path.read_bytes() == data:  # most containers change nothing
+        if path.exists() and path.read_bytes() == data:  # for most containers, the file is already right
             continue
         new = path.with_name(f"{path.name}.{os.getpid()}")
         new.write_bytes(data)

@@ -21,7 +21,7 @@ UVM = ("nvidia-uvm", "nvidia-uvm-tools")
 
 
 class Failed(Exception):
-    """The error with which the real program ends."""
+    """The error that ends the real program."""
 
 
 def run(argv: list[str], version: str) -> None:
@@ -63,7 +63,7 @@ def uvm(home: str = "/dev") -> list[tuple[str, int, int]]:
 
 
 def make_uvm() -> None:
-    """Load the module and make its devices, as nvidia-container-cli does before each container (load-kmods). Failures are ignored."""
+    """Load the module and make its devices, as nvidia-container-cli does before each container (load-kmods). Ignore failures."""
     try:
         load("nvidia-uvm")
         for name in UVM:
