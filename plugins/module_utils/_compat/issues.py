@@ -99,8 +99,8 @@ TRAPS = (
         "capabilities-not-supported", "toolkit", "any version, in the legacy mode",
         "Every CUDA image requests compute or utility. Its tasks do not start, or find no libraries of the driver.",
         "NVIDIA/nvidia-container-toolkit cmd/nvidia-container-runtime-hook/container_config.go, hook_config.go",
-        REFUSAL, "Remove supported-driver-capabilities from config.toml, or let it name compute and utility. It"
-        " may only have names that NVIDIA documents.",
+        REFUSAL, "Remove supported-driver-capabilities from config.toml, or add compute and utility to it. Use only"
+        " names that NVIDIA documents.",
         _U + "compat/test_runtime_config.py::test_settings_that_only_legacy_mode_reads",
         "no_capabilities",
     ),
@@ -116,7 +116,7 @@ TRAPS = (
         "toolkit-starts-no-container", "toolkit", "any version",
         "NVIDIA's toolkit cannot give GPUs to containers. So each task that reserves one fails, and its GPU is free for the next task.",
         "seen with 1.20.0: a library under another name, and mode = \"cdi\" without a specification",
-        REFUSAL, "Make that command work on the node first.",
+        REFUSAL, "Run the command from the message on the node, and fix its error.",
         _U + "node/test_trial.py::test_a_failed_toolkit_is_refused_with_its_message",
         "tried",
     ),
@@ -127,7 +127,7 @@ TRAPS = (
         "seen with 1.20.0",
         WARNING, "Set gpu_swarm_isolation to reserved: containers that start after that see only what they reserved, and a service that sets"
         " such a variable itself is refused. Or reserve a GPU, or set NVIDIA_VISIBLE_DEVICES=void (not none) on a service that must not see one."
-        " What only the image sets is not reported.",
+        " A variable that only the image sets is not reported.",
         _U + "ledger/test_findings.py::test_services_that_see_gpus_without_a_reservation_are_named",
     ),
     Trap(
@@ -147,7 +147,7 @@ TRAPS = (
     ),
     Trap(
         "two-kinds-one-gpu", "swarm", "any version",
-        "Two kinds that name or count the same GPUs are two inventories: two services run on one card at once.",
+        "Swarm allocates each kind separately, even if two kinds have the same GPUs. So two services can run on one card at the same time.",
         "seen with 26.1.5",
         HANDLED, "A GPU belongs to the first rule that selects it, even if someone listed it under another kind. If another tool lists"
         " the GPUs once more in node-generic-resources, remove that, or have a rule advertise them under that name, such as {as: gpu, kind: gpu}.",
@@ -166,8 +166,8 @@ TRAPS = (
         "A task that reserves only memory (VRAM=12000) gets no GPU unless its image sets NVIDIA_VISIBLE_DEVICES. Then it"
         " gets the GPUs that the variable names: nothing ties its share to a card.",
         "seen with 1.20.0",
-        WARNING, "Set gpu_swarm_isolation to reserved: then such a task gets the card of its kind. Without it set NVIDIA_VISIBLE_DEVICES on such"
-        " services, on nodes with several GPUs to the GPU whose kind they reserve.",
+        WARNING, "Set gpu_swarm_isolation to reserved: then such a task gets the card of its kind. Without isolation, set NVIDIA_VISIBLE_DEVICES"
+        " on such services. On a node with several GPUs, set it to the GPU whose kind they reserve.",
         _U + "compat/test_checks.py::test_facts_lead_to_these_findings",
         "memory",
     ),
@@ -191,15 +191,15 @@ TRAPS = (
         "old-leader-evicts-gpu-tasks", "leader", "before 23.0.2",
         "At any update of a node (label, availability) the leader evicts a task there with an allocated GPU.",
         "moby#44378, swarmkit#3082",
-        WARNING, "Upgrade Docker Engine on the managers to 25.0.3 or newer; until then expect each change to cost a task.",
+        WARNING, "Upgrade Docker Engine on the managers to 25.0.3 or newer. Until then, each change can stop such a task.",
         _U + "node_spec/test_eviction.py::test_old_leaders_reject_holders_at_any_update",
         "named", ((0, 0, 0), (23, 0, 2)),
     ),
     Trap(
         "network-evicts-gpu-tasks", "leader", "before 23.0.2",
         "A service with GPUs on an overlay network does not start: 'node is missing network attachments, ip addresses may be exhausted', or"
-        " 'assigned node no longer meets constraints'. Its first task on a node brings the network there, which is an update of the node. At any such"
-        " update the leader evicts a task with an allocated GPU, even one of another service.",
+        " 'assigned node no longer meets constraints'. Its first task on a node attaches the network to this node, which updates the node. At any"
+        " such update the leader evicts a task with an allocated GPU, even one of another service.",
         "moby#44378, docker/for-linux#1201, seen with 20.10.24",
         WARNING, "Upgrade Docker Engine on the managers to 25.0.3 or newer. Until then run a global service without GPUs on the same network first,"
         " as deploy does, or use the network host.",
@@ -209,7 +209,7 @@ TRAPS = (
         "old-leader-evicts-discrete-tasks", "leader", "23.0.2 to 25.0.2",
         "At any update of a node (label, availability) the leader evicts a task there with an allocated amount of a discrete kind.",
         "swarmkit#3162",
-        WARNING, "Upgrade Docker Engine on the managers to 25.0.3 or newer; until then expect each change to cost a task.",
+        WARNING, "Upgrade Docker Engine on the managers to 25.0.3 or newer. Until then, each change can stop such a task.",
         _U + "compat/test_checks.py::test_facts_lead_to_these_findings",
         "discrete", ((23, 0, 2), (25, 0, 3)),
     ),

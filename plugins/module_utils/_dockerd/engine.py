@@ -178,8 +178,8 @@ class Engine:
     def _not_running(self, unit: Mapping[str, Any]) -> dict[str, Any] | None:
         if unit and unit["pid"]:
             raise EngineError(
-                "%s: nothing answers there, though %s runs (pid %d, %s). Set docker_socket to the socket that it listens "
-                "on: see 'hosts' in its daemon.json or -H in its unit. If it is only starting, run this again."
+                "%s: nothing answers on this socket, although %s runs (pid %d, %s). Set docker_socket to the socket that it listens "
+                "on: see 'hosts' in its daemon.json or -H in its unit. If it has just started, run this again."
                 % (self.socket_path, self.unit, unit["pid"], unit["state"])
             )
         if unit:

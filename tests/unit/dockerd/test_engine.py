@@ -331,8 +331,8 @@ def test_a_running_daemon_on_another_socket_is_not_treated_as_stopped(tmp_path, 
     with pytest.raises(EngineError) as raised:
         engine(tmp_path, show=RUNNING)[0].inspect()
     assert raised.value.message == (
-        f"{path}: nothing answers there, though docker.service runs (pid {os.getpid()}, active). Set docker_socket to the "
-        "socket that it listens on: see 'hosts' in its daemon.json or -H in its unit. If it is only starting, "
+        f"{path}: nothing answers on this socket, although docker.service runs (pid {os.getpid()}, active). Set docker_socket to the "
+        "socket that it listens on: see 'hosts' in its daemon.json or -H in its unit. If it has just started, "
         "run this again."
     )
 
@@ -359,7 +359,7 @@ def test_a_cut_connection_is_tried_once_more(tmp_path, shown):
     if shown is SHOWN:
         assert engine(tmp_path)[0].inspect()["running"] is False
     else:
-        with pytest.raises(EngineError, match="nothing answers there, though docker.service runs"):
+        with pytest.raises(EngineError, match="nothing answers on this socket, although docker.service runs"):
             engine(tmp_path, show=shown)[0].inspect()
     thread.join()
 
@@ -668,7 +668,7 @@ def test_the_time_of_the_restart_counts(tmp_path, daemon, quick):
 @pytest.mark.parametrize(
     ("shown", "words"),
     [
-        (RUNNING, "nothing answers there, though docker.service runs .* run this again$"),
+        (RUNNING, "nothing answers on this socket, although docker.service runs .* run this again$"),
         (SHOWN + "ActiveState=activating\nSubState=start\nJob=7\n", "systemd is still starting it .start.$"),
         (SHOWN + "ActiveState=deactivating\nSubState=stop-sigterm\nJob=7\n", "systemd is still stopping it .stop-sigterm.$"),
     ],
