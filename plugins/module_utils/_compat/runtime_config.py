@@ -110,7 +110,7 @@ def without_cgroups(values: Mapping[str, Any], mode: str | None) -> str:
 
 
 def without_capabilities(values: Mapping[str, Any], mode: str | None) -> str:
-    """Return the setting if the setting makes the hook of the legacy mode fail, or omit CUDA or NVML."""
+    """Return the setting that makes the hook of the legacy mode fail, or omit CUDA or NVML; "" without such a setting."""
     capabilities = values.get(CAPABILITIES, "all")
     if mode != LEGACY or capabilities == "all" or not isinstance(capabilities, str):
         return ""

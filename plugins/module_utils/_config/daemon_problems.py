@@ -47,7 +47,8 @@ def conflicting_flags(argv: Sequence[str]) -> list[Flag]:
 
 def _uses_nftables(doc: Mapping[str, Any], argv: Sequence[str]) -> bool:
     """Return whether dockerd refuses a swarm because of nftables (moby daemon/config, IsSwarmCompatible). If iptables is off, dockerd creates no
-    rules."""
+    rules.
+    """
     words = {*argv, *("=".join(pair) for pair in zip(argv, argv[1:]))}
     features = doc.get("features")
     allowed_by_flags = {"--iptables=false", "--feature=swarm-nftables", "--feature=swarm-nftables=true"} & words

@@ -4,8 +4,8 @@
 
 """Reads the login of this machine to a registry and returns the API header with this login (X-Registry-Auth).
 
-The docker command stores logins in config.json in DOCKER_CONFIG or ~/.docker, under credHelpers, credsStore and auths. Private to this collection: no
-stability is promised to others.
+The docker command stores logins in config.json in DOCKER_CONFIG or ~/.docker, under credHelpers, credsStore and auths. Private to this collection; it
+may change without notice.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def not_drained(timeout_s: float) -> str:
 
 
 def may_be_on_swarm_networks(listed: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether a container that is no task has a network besides the networks of every daemon. That network may be swarm's."""
+    """Return whether a container without a task has a network besides the networks of every daemon. This network may belong to the swarm."""
     return any(name not in _PREDEFINED for item in listed if not _labels(item).get(_TASK) for name in _networks(item))
 
 

@@ -158,7 +158,7 @@ def _hold(request: Call, node: NodeSettings, labels: dict[str, str], root: str, 
             holder = holds.claim(folder, own_hold, node.patience_s, lambda hold: _keeps_running(root, hold.task))
         else:
             holder = holds.share(folder, own_hold)
-    except OSError as problem:  # for example if /run is full. Then the guard does not count devices that are held twice
+    except OSError as problem:  # for example if /run is full. Then the guard does not report devices that two containers hold
         if refuses:
             raise
         finding_counts.add(node.run, service, {refusal.BROKEN: "%s: %s" % (problem.filename or folder, problem.strerror)})
