@@ -95,6 +95,7 @@ def test_a_node_that_does_not_isolate_fails_alone(fleet: Fleet, inventory: Path,
 def test_a_failure_of_cuda_is_named_even_if_nvidia_smi_works(fleet: Fleet, inventory: Path, first: Loud) -> None:
     """One node has uninitialised NVSwitches, the other has no libcuda. verify checks the device first, because libcuda would create the device."""
     waits, lacks = fleet["g1"], fleet["g2"]
+    waits.unwatched()  # otherwise the managers may pause the node for the missing device, and that may happen during a later test
     waits.run("sed", "-i", "1i cuda-init = system-not-ready", "/etc/gpu-lab/nvml.conf")
     lacks.run("mv", "/usr/lib/libcuda.so.1", "/root/libcuda.so.1")
     run = verify(fleet, inventory)
@@ -108,3 +109,4 @@ def test_a_failure_of_cuda_is_named_even_if_nvidia_smi_works(fleet: Fleet, inven
     assert "the device /dev/nvidia-uvm does not exist: CUDA does not start" in run.failures("g1")[-1]
     assert waits.run("ls", "/dev/nvidia-uvm", check=False) == ""
     waits.run("nvidia-modprobe", "-u", "-c", "0")
+    waits.run("systemctl", "start", "gpu-swarm-health.service")
