@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -75,8 +76,7 @@ def test_each_process_has_its_limit_and_the_kernel_kills_the_second_first(start)
     second = await_value(lambda: children(first.pid)[0])
     assert await_value(lambda: data_limit(second) == 768)
     assert await_value(lambda: data_limit(first.pid) == 256)
-    with open(f"/proc/{second}/oom_score_adj", encoding="ascii") as stream:
-        assert int(stream.read()) == 500
+    assert await_value(lambda: Path(f"/proc/{second}/oom_score_adj").read_text(encoding="ascii").strip() == "500")
 
 
 def test_without_pausing_there_is_one_process(start):
