@@ -230,7 +230,7 @@ def test_without_a_prefix_there_are_no_labels_and_nodes_report_the_model(
     (path := tmp_path / "compose.yml").write_text(COMPOSE)
     run = fleet.playbook(inventory, "-e", f"compose={path}", "-e", "stack=e2e", "--check", playbook="fleet.gpu_swarm.deploy")
     assert run.rc == 2, run.output
-    assert "u1, u2, u3 have none: gpu_node_label_prefix is empty there" in run.output, run.output
+    assert "no GPU labels: u1, u2, u3. Their gpu_node_label_prefix is empty." in run.output, run.output
     assert [fleet[name].started() for name in NODES] == was
 
 

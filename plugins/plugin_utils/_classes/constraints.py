@@ -133,9 +133,9 @@ def _no_labels_error(records: Iterable[Mapping[str, Any]], where: str) -> str:
     if not unlabelled:
         return f"{where} chooses nodes by their GPU labels, but no node of the swarm has any. Run provision."
     return (
-        f"{where} chooses nodes by their GPU labels, but {names_of(Node(record, Facts()) for record in unlabelled)} have none: "
-        f"gpu_node_label_prefix is empty there. Set it, such as to {DEFAULT.prefix}, and run provision. Or remove x-gpu and choose a node with the "
-        "constraint node.hostname==NAME."
+        f"{where} chooses nodes by their GPU labels, but these nodes have no GPU labels: "
+        f"{names_of(Node(record, Facts()) for record in unlabelled)}. Their gpu_node_label_prefix is empty. Set it, for example to "
+        f"'{DEFAULT.prefix}', and run provision. Or remove x-gpu and choose a node with the constraint node.hostname==NAME."
     )
 
 

@@ -185,7 +185,8 @@ def test_nodes_with_several_prefixes_are_chosen_by_their_hardware() -> None:
 def test_nodes_without_labels_are_named_with_the_setting() -> None:
     entry = {"type": "named", "total": 1, "values": ["GPU-1"], "free": ["GPU-1"], "held": []}
     bound = [{**one, "labels": {**one["labels"], PREFIX + "host": one["hostname"]}, "resources": {"NVIDIA-GPU": entry}} for one in under("", FLEET)]
-    with pytest.raises(GpuSwarmError, match=r"g1, g2 have none: gpu_node_label_prefix is empty there\. Set it, such as to gpu\., and run provision"):
+    error = r"these nodes have no GPU labels: g1, g2\. Their gpu_node_label_prefix is empty\. Set it, for example to 'gpu\.', and run provision\."
+    with pytest.raises(GpuSwarmError, match=error):
         on("x-gpu: {model: '*'}", [MANAGER, *(one for one in bound if one["hostname"] != MANAGER["hostname"])])
 
 
