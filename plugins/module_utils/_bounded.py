@@ -5,8 +5,8 @@
 """Runs functions (in a child process) and commands with a time limit.
 
 A process that hangs in the kernel, for example in a driver that waits for its card, does not react to any signal, not even SIGKILL. This code kills
-such a process and does not wait until the process ends. Such a process has no file open that others wait for, such as the output of the module or the
-lock of the node.
+such a process and does not wait for its end. Before that, the process has closed all files that others wait for, such as the output of the module and
+the lock of the node.
 
 Private to this collection; it may change without notice.
 """
@@ -34,7 +34,7 @@ _LONGEST_S = 1_000_000
 
 
 class TimedOut(GpuSwarmError):
-    """A command or call did not end in time. ``hangs`` names it."""
+    """A command or call did not end in time. ``hangs`` is its name."""
 
     def __init__(self, message: str, hangs: str) -> None:
         super().__init__(message, hangs=hangs)
@@ -90,7 +90,7 @@ def _close_inherited_files(except_for: int) -> None:
         os.dup2(null, standard)
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != except_for:
-            with contextlib.suppress(OSError):  # this is the file of the listing itself, which is already closed
+            with contextlib.suppress(OSError):  # listdir() has already closed the file with which it read the directory
                 os.close(int(name))
 
 

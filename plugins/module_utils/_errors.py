@@ -13,7 +13,7 @@ from typing import Any, Callable, Sequence
 
 from ._printable import printable
 
-# The message for a RecursionError of Python's parsers.
+# The message if one of Python's parsers raises RecursionError.
 TOO_DEEP = "it is nested too deeply"
 
 
@@ -79,7 +79,7 @@ def messages_of(problem: GpuSwarmError) -> list[str]:
 class ErrorList(GpuSwarmError):
     """All errors of ``what`` as one text, one per line.
 
-    ``nothing`` is the sentence "nothing was changed". The text has this sentence once, in the first line, and not after each error.
+    ``nothing`` is the sentence "nothing was changed". The text has this sentence only once, in the first line, instead of after each error.
     """
 
     def __init__(self, messages: Sequence[str], what: str, nothing: str, **details: Any) -> None:

@@ -194,7 +194,7 @@ def restore(snapshot: Snapshot, move: Move) -> None:
 
 
 def sync_directory(folder: str) -> None:
-    """Make a rename in ``folder`` survive a power cut."""
+    """Flush ``folder`` to the disk, so that a rename in it survives a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -26,7 +26,7 @@ from ._errors import GpuSwarmError
 from ._files import make_directory, naming, replace_link
 
 STATE_DIR = "/var/lib/gpu-swarm"
-# The module option for the zip file. It is not secret, but too long for a log.
+# The module option for the zip file. The zip file is not secret, but too long for a log.
 LIBRARIES = {"type": "str", "no_log": True}
 
 
@@ -44,7 +44,8 @@ def add_to_path(library_path: str | None = None, state_dir: str = STATE_DIR, fir
         sys.path[:] = paths + [path for path in sys.path if path not in paths]
     sys.path.extend(path for path in paths if path not in sys.path)
     for path in paths:
-        # Only for these paths: importlib.invalidate_caches() makes Python reread Ansible's archive once for each package in it.
+        # Invalidate the caches of these paths only. importlib.invalidate_caches() would make Python reread Ansible's archive once for each package in
+        # it.
         sys.path_importer_cache.pop(path, None)
 
 

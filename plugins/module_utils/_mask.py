@@ -4,7 +4,7 @@
 
 """Masks credentials in texts that are shown (pure), such as the password of a proxy in daemon.json, a unit or an error of dockerd.
 
-Text that may be a credential is masked too. Never use this code for text that is written to a configuration file.
+Text that only may be a credential is masked too. Never use this code for text that is written to a configuration file.
 Private to this collection; it may change without notice.
 """
 

@@ -4,9 +4,9 @@
 
 """Reads the keys in an OpenPGP key file (pure). Nodes do not need gpg for that: a fingerprint is only a hash.
 
-RFC 4880 and RFC 9580, sections 4.2 (packets), 5.5.4 or 12.2 (fingerprints) and 6 (armor). Programs differ in the armor that they accept. Sequoia
-(sqv, rpm-sequoia) accepts a block that is indented or quoted with "> ", or has no empty line. gpg sees no key in such a block. So this code refuses
-every file that another program could read differently. Private to this collection; it may change without notice.
+RFC 4880 and RFC 9580, sections 4.2 (packets), 5.5.4 or 12.2 (fingerprints) and 6 (armor). Programs accept different kinds of armor. Sequoia (sqv,
+rpm-sequoia) accepts a block that is indented, that is quoted with "> ", or that has no empty line. gpg sees no key in such a block. So this code
+refuses every file that another program could read differently. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ._openpgp_subkeys import has_signature_of
 SIGNATURE, PUBLIC_KEY, TRUST, SUBKEY = 2, 6, 12, 14
 OTHERS = (SIGNATURE, TRUST, 13, SUBKEY, 17)  # 13 is the tag of a user id, 17 of a user attribute
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
-# The headers that the RFCs define. A program that needs no empty line could read any other line as part of the key.
+# The headers that the RFCs define. If a program does not need the empty line, it could read any other line as part of the key.
 HEADER = re.compile(r"(?:Version|Comment|Hash|Charset|MessageID): [ -~\ufffd]*\Z")
 CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}\Z")
 NO_KEY = "it is not an OpenPGP public key: %s"

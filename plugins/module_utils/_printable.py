@@ -4,8 +4,8 @@
 
 """Makes text safe for a terminal or a log (pure).
 
-Characters that move the cursor, hide text or change its direction are shown as escapes, such as ``\\x1b[2K`` or ``\\u202e``. Otherwise a name that a
-node reports could imitate other lines of the run. A second call changes nothing.
+Characters that move the cursor, hide text or change its direction are shown as escapes, such as ``\\x1b[2K`` or ``\\u202e``. Without escapes, a name
+that a node reports could imitate other lines of the run. A second call changes nothing.
 Private to this collection; it may change without notice.
 """
 

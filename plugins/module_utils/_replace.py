@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Writes a file of state as a whole. Imports little, because the guard loads it before each container starts.
+"""Writes a state file as a whole. This file imports little, because the guard loads it before each start of a container.
 
 A power cut may lose such a file. For files that must survive a power cut, see _files. Private to this collection; it may change without notice.
 """

@@ -20,7 +20,7 @@ _SECRET = re.compile(
 )
 # Settings of language models, which are not secret.
 _NO_SECRET = re.compile(r"(?i)tokeni[sz]\w*|(?:max|min|num|new|total|batched|context|completion|prompt)[_-]?tokens?")
-# Forms with a name: NAME=value, "name": value, name: value, and an option with its value.
+# The forms of a value with a name: NAME=value, "name": value, name: value, and an option with its value.
 _ASSIGNED = re.compile(r"""(?<![\w./-])(?P<name>[A-Za-z][\w./-]*)(?:\\*["'])?(?:\s*=\s*|\s*:\s+|(?<=["']):\s*)(?=\S)""")
 _OPTION = re.compile(r"(?<![\w./-])(?P<name>--?[A-Za-z][\w.-]*)(?:=|\s+(?!-))(?=\S)")
 _HEADER = re.compile(r"(?i)(?<![\w-])(?:(?:proxy-)?authorization|cookie|x-[\w-]*(?:key|token|secret|auth)[\w-]*):\s*\S")

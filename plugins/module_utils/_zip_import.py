@@ -6,12 +6,12 @@
 
 With this importer, Python compiles each file in Ansible's archive only once. If the node has the compiled code of an earlier run, Python does not
 compile the file. Python's ``zipimporter`` compiles a file to find its name (``get_filename``) and compiles the file again to run it (``get_code``;
-CPython, Lib/zipimport.py). It does not save the result. Without this importer, a run without changes took 1.4 times the nodes' CPU. A node with the
-watcher also has the compiled code of all files that the watcher imports. Ansible imports its own files before a module begins, so they are not
-affected.
+CPython, Lib/zipimport.py). ``zipimporter`` does not save the result. Without this importer, a run without changes needed 1.4 times as much CPU on the
+nodes. A node with the watcher also has the compiled code of all files that the watcher imports. This importer does not affect Ansible's own files,
+because Ansible imports them before a module begins.
 
-A module's process makes many objects and needs most of them to its end. So this code makes Python search for garbage less often, and not at the
-end of the process (``gc.freeze``; CPython, Python/pylifecycle.c). This saves a tenth of the nodes' CPU.
+A module's process creates many objects and needs most of them until it ends. So this code makes Python search for garbage less often, and not at the
+end of the process (``gc.freeze``; CPython, Python/pylifecycle.c). This saves a tenth of the CPU on the nodes.
 Private to this collection; it may change without notice.
 """
 
@@ -47,10 +47,10 @@ class Importer(zipimport.zipimporter):
         path = _saved_path(fullname)
         code = _saved_code(fullname, path) if path and _has_content(path, self.get_data(self.get_filename(fullname))) else None
         code = code or super().get_code(fullname)
-        _compiled[fullname] = code  # save it again even if it was saved, because the same file may belong to a new version of the code
+        _compiled[fullname] = code  # save the compiled code even if the node has it, because the same file may belong to a new version of the program
         return code
 
-    # Before Python 3.10, zipimporter has neither method and does not call get_code.
+    # Before Python 3.10, zipimporter has neither of these methods and does not call get_code.
     def create_module(self, spec: ModuleSpec) -> None:
         return None
 

@@ -17,7 +17,7 @@ from .._policy import generic_resources
 from . import runtime_config
 from .issues import HANDLED, REFUSAL, TRAPS, WARNING, Trap, Version
 
-# The issue that is handled by a line in config.toml.
+# The issue that this collection handles by a line in config.toml.
 LEGACY_MODE = "jit-cdi-ignores-swarm-resource"
 # The issue of a toolkit that failed the trial.
 NO_CONTAINER = "toolkit-starts-no-container"
@@ -56,7 +56,7 @@ def _has_gpus(facts: Facts) -> bool:
     return bool(facts.gpu_kinds) or facts.gpus
 
 
-# Each returns True, or the setting of config.toml as text, if the node has the issue.
+# Each function returns True if the node has the issue, or the setting of config.toml that causes the issue.
 _CONDITIONS: dict[str, Callable[[Facts], Any]] = {
     "named": lambda facts: bool(facts.gpu_kinds),
     "gpus": _has_gpus,
@@ -64,7 +64,7 @@ _CONDITIONS: dict[str, Callable[[Facts], Any]] = {
     "discrete": lambda facts: bool(facts.discrete_kinds),
     "memory": lambda facts: bool(facts.memory_kinds),
     "finished_jobs": lambda facts: facts.finished_jobs,
-    # This collection keeps the active line of two kinds, because the line differs from the toolkit's default.
+    # If the node has other kinds too, the line differs from the toolkit's built-in default. Then an upgrade of the toolkit keeps the line.
     "only_kind_gpu": lambda facts: [kind.upper() for kind in facts.gpu_kinds] == ["GPU"],
     "replaced_mode": lambda facts: facts.gpu_kinds and runtime_config.is_replaced(*_mode_arguments(facts)),
     "other_mode": lambda facts: facts.gpu_kinds and runtime_config.ignores_swarm_resource(*_mode_arguments(facts)),

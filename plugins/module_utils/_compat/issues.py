@@ -23,8 +23,8 @@ class Trap(NamedTuple):
     """One known issue.
 
     ``component`` is engine, leader or toolkit. ``affected`` names the affected versions of the component as text. ``versions`` are the first affected
-    version and the first fixed version (None: any), for use in code. ``when`` names the condition in checks.py that must hold too. Other code finds
-    issues without ``when``. ``proof`` is a test (path::name) or ``cited``.
+    version and the first fixed version (None: any), for use in code. ``when`` names a condition in checks.py that must also be true. Issues without
+    ``when`` are found by other code. ``proof`` is a test (path::name) or ``cited``.
     """
 
     id: str

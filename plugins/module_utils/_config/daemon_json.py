@@ -23,7 +23,7 @@ from . import json_text
 DEFAULT_RUNTIME = "default-runtime"
 RUNTIMES = "runtimes"
 RESOURCES = "node-generic-resources"
-# dockerd has a flag of this name. So dockerd accepts this key, but ignores it.
+# dockerd has a flag with this name. So dockerd accepts the name as a key, but ignores the key.
 SINGULAR = "node-generic-resource"
 
 RUNTIME = "nvidia"
@@ -36,8 +36,8 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 class Want(NamedTuple):
     """The wanted content of daemon.json.
 
-    The policy owns all entries of ``kinds``. It also owns the entries in ``written``, because this collection wrote them before. If ``runtime_path``
-    is None, the runtime stays unchanged. ``moved`` are the user's entries that were flags of dockerd before.
+    The policy owns all entries of ``kinds``. The policy also owns the entries in ``written``, because an earlier run wrote these entries. If
+    ``runtime_path`` is None, the runtime stays unchanged. ``moved`` are the user's entries that were flags of dockerd before.
     """
 
     resources: Sequence[str]

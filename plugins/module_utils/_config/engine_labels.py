@@ -18,7 +18,7 @@ from . import json_text
 from .daemon_json import decode_file, describe_type, replace_entries, set_at_path
 
 LABELS = "labels"
-# A reload resets the value of such a flag, or fails because of the flag (moby daemon/reload.go). With --label, dockerd does not start if
+# A reload resets the value of such a flag, or the reload fails because of the flag (moby daemon/reload.go). With --label, dockerd does not start if
 # daemon.json has labels too.
 BLOCKING = ("--label", "--authorization-plugin", "--max-concurrent-downloads", "--max-concurrent-uploads", "--max-download-attempts")
 

@@ -60,7 +60,7 @@ class Place(NamedTuple):
     text: str
     box: Container
     style: Style
-    depth: int  # the depth of the container's members
+    depth: int  # how deep the container's members are nested
 
     @property
     def tail(self) -> str:
@@ -149,7 +149,7 @@ def remove_member(text: str, box: Container, key: str) -> str:
 
 
 def format_list(place: Place, raws: Sequence[str]) -> str:
-    """Return the JSON text of a list with the elements ``raws``. The layout is that of the list at ``place``."""
+    """Return the JSON text of a list with the elements ``raws``, in the same layout as the list at ``place``."""
     if not raws:
         return "[]"
     text, box, style = place.text, place.box, place.style

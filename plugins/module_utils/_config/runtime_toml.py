@@ -71,7 +71,7 @@ def toml_parser() -> Loads:
 
 
 def read_lines(content: bytes | None) -> dict[str, str | None]:
-    """Return ``{"swarm_resource": …, "mode": …}`` from the active lines; the value of a missing line is None. Needs no TOML library."""
+    """Return ``{"swarm_resource": …, "mode": …}`` from the active lines. The value of a missing line is None. Needs no TOML library."""
     raw = raw_values(content)
     swarm, mode = (raw.get(name) for name in (SWARM, MODE))
     return {"swarm_resource": None if swarm is None else unquote(swarm), "mode": None if mode is None else unquote(mode)}
@@ -169,7 +169,7 @@ def _parse(text: str, path: str, loads: Loads) -> dict[str, Any]:
 
 
 def _check_capitals(doc: Mapping[str, Any], path: str) -> None:
-    """Refuse this collection's keys in capitals. NVIDIA's tools read such a key or table if the file has none in lower case."""
+    """Refuse this collection's keys in capitals. If the file has no such key or table in lower case, NVIDIA's tools read the spelling in capitals."""
     tables = [(doc, SWARM[0]), (doc, MODE[0]), (doc.get(MODE[0]), MODE[1])]
     for table, name in tables:
         if isinstance(table, dict) and name.upper() in table:
@@ -272,8 +272,8 @@ def _restore(text: str, name: tuple[str, ...], former: str) -> str:
 def _without_line(text: str, line: toml_text.Statement, name: tuple[str, ...], former: str) -> str:
     """Return the text without the added line. Also remove the line's table, if the table was added too and is empty now.
 
-    An upgrade of NVIDIA's package rewrites the file. It writes the commented default of a key only if the key is not set. So the default is restored
-    here.
+    An upgrade of NVIDIA's package rewrites the file. The upgrade writes the commented default of a key only if the key is not set. So this function
+    restores the default.
     """
     default = toml_text.commented_default(former, name)
     if default and not toml_text.commented_default(text, name):

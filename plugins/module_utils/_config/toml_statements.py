@@ -18,7 +18,7 @@ TYPE_CHECKING = False  # typing is not imported: that would take a fifth of the 
 if TYPE_CHECKING:
     from typing import Iterator
 
-# A string is matched as a whole, so that a bracket, a comment sign or a line break inside the string is ignored.
+# The pattern matches a whole string, so that it ignores brackets, comment signs and line breaks inside the string.
 _ATOM = re.compile(
     r'''
       (?P<string> """[^"\\]*(?:(?:\\[\s\S]|"(?!""))[^"\\]*)*"{3,5}

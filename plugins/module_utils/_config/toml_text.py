@@ -26,7 +26,7 @@ def find(text: str, name: tuple[str, ...], kind: str = "key") -> list[Statement]
 
 
 def remove_statement(text: str, statement: Statement) -> str:
-    """Return the text without the statement's lines. If the text had no newline at its end, the result has none either."""
+    """Return the text without the statement's lines. If the text has no newline at its end, the result has none either."""
     before = text[: statement.start]
     if not text[statement.start : statement.end].endswith("\n"):
         before = before[:-2] if before.endswith("\r\n") else before[:-1]
@@ -54,14 +54,15 @@ def insert(text: str, name: tuple[str, ...], line: str) -> str:
 
 
 def commented_default(text: str, name: tuple[str, ...]) -> Statement | None:
-    """Return the commented-out line that a program wrote for the key's default; or None."""
+    """Return the commented-out line that a program wrote for the key's default, or None."""
     line = re.compile(rf"#[ \t]*{re.escape(name[-1])}[ \t]*=")
     comments = (comment for comment in statements(text) if comment.kind == "comment" and comment.table == name[:-1])
     return next((comment for comment in comments if line.match(text, comment.value_at)), None)
 
 
 def _anchor(text: str, name: tuple[str, ...]) -> Statement | None:
-    """Return the statement that precedes a new key: its commented default, or else the last top-level key or the table's header; or None."""
+    """Return the statement after which a new key belongs: the key's commented default, or else the last top-level key or the table's header. None
+    without such a statement."""
     table = name[:-1]
     candidates = [statement for statement in statements(text) if statement.table == table and statement.kind == ("table" if table else "key")]
     return commented_default(text, name) or (candidates[-1] if candidates else None)

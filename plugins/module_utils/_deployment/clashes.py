@@ -32,8 +32,8 @@ PortKey = Tuple[int, str]
 
 class Wanted(NamedTuple):
     """A stack to deploy. ``services`` are specifications of the API. ``networks`` are the networks that the stack creates, by name, each with
-    ``driver`` and ``subnets``. ``attached`` are the names of external networks. ``contents`` has the digests
-    of all configs and secrets with a fixed name, by ``configs`` or ``secrets``, then by name."""
+    ``driver`` and ``subnets``. ``attached`` are the names of external networks. ``contents`` has the digests of all configs and secrets with a fixed
+    name. Its keys are ``configs`` and ``secrets``, and below them the names."""
 
     stack: str
     services: Sequence[Mapping[str, Any]]
@@ -108,7 +108,7 @@ def taken_ports(wanted: Wanted, existing: Existing) -> Iterator[str]:
     """Yield a text for each published port that another service already has.
 
     Only one service can publish a port for the whole swarm. Several services may publish the same host port, on different nodes. Docker updates the
-    services of a stack in any order. So if a port moves from one service to another, the first service may still publish the port.
+    services of a stack in any order. So if a port moves from one service to another, the former service may still publish the port.
     """
     names = {service["Name"] for service in wanted.services}
     own = {service["ID"] for service in of_stack(wanted.stack, existing.services)}
@@ -152,7 +152,8 @@ def _ports(endpoint: Mapping[str, Any] | None) -> Iterator[tuple[PortKey, str]]:
 
 
 def ingress_conflicts(wanted: Wanted, existing: Existing) -> Iterator[str]:
-    """Yield a text for each attempt to join the ingress network, and a text if a published port needs this network and the network does not exist."""
+    """Yield a text for each external network of the stack that is the ingress network. Also yield a text if a published port needs the ingress
+    network and the swarm has none."""
     ingress_networks = [network for network in existing.networks if network.get("Ingress")]
     names = {network[key] for network in ingress_networks for key in ("Name", "Id") if network.get(key)}
     for name in sorted(names.intersection(wanted.attached)):

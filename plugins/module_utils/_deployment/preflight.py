@@ -4,8 +4,8 @@
 
 """Predicts whether all services of a stack fit together, before they are deployed (pure).
 
-Swarm places the services of a stack in any order, spreads their tasks, and moves no task to make room. So there are three answers for a service: it
-fits in any order, it fits unless other services of the stack take its room, or it does not fit.
+Swarm places the services of a stack in any order, spreads their tasks, and moves no task to make room. So this code gives one of three answers for
+each service. The service always fits. It fits unless other services of the stack take its room. Or it does not fit.
 Private to this collection; it may change without notice.
 """
 
@@ -35,7 +35,7 @@ class Part(NamedTuple):
     service: Mapping[str, Any]
     demand: Demand
     alone: Mapping[str, Any]  # in the form of swarm_explain
-    overlap: Overlap | None = None  # its old tasks that run until the new tasks run
+    overlap: Overlap | None = None  # the old tasks that run until the new tasks run
 
     @property
     def name(self) -> str:
@@ -61,11 +61,12 @@ Order = Callable[[Sequence[Part]], Sequence[Part]]
 
 
 def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, prefix: str, prune: bool = False) -> dict[str, Any]:
-    """Return the ledger without the tasks that this deployment replaces, and with explanations of the stack's services that consider each other.
+    """Return the ledger without the tasks that this deployment replaces. Its explanations of the stack's services consider the other services of the
+    stack.
 
-    A service keeps its tasks if its needs do not change, or if the service is missing in ``specs`` and is not pruned. The resources of all other
-    tasks of the stack are free, because swarm ends an old task before it starts the new task. ``order: start-first`` is the exception (see
-    ``start_first``).
+    A service keeps its tasks if its needs do not change, or if the service is missing in ``specs`` and is not pruned. The resources of the stack's
+    other tasks count as free, because swarm ends an old task before it starts the new task. With ``order: start-first``, swarm starts the new task
+    first (see ``start_first``).
     """
     specs = list(specs)
     own = {service["Spec"]["Name"]: service for service in of_stack(stack, listed.services)}
@@ -153,7 +154,8 @@ def _explain_overlap(part: Part, explanation: Mapping[str, Any]) -> Mapping[str,
 
 
 def _together(parts: Sequence[Part], free: Listed, prefix: str) -> list[dict[str, Any]]:
-    """Return the explanations for the first order in which all parts fit. If no order fits, use the order that begins with the largest part."""
+    """Return the explanations for the first order in which all parts fit. If the parts fit in no order, use the order that begins with the largest
+    part."""
     first: list[dict[str, Any]] = []
     for order, packed in ((_largest_first, False), (_scarcest_first, True), (_largest_first, True)):
         explained = _place_in_order(order(parts), free, prefix, packed)
@@ -161,7 +163,7 @@ def _together(parts: Sequence[Part], free: Listed, prefix: str) -> list[dict[str
             return explained
         first = first or explained
         if not all(part.alone["fits"] for part in parts):
-            break  # no order helps
+            break  # a part that does not fit alone fits in no order
     return first
 
 
@@ -279,7 +281,7 @@ def rivals(part: Part, parts: Iterable[Part]) -> list[str]:
 
 
 def _displaced(part: Part, other: Part) -> dict[str, int]:
-    """Return, by node, how many tasks of the part lose their room if all tasks of the other service are on that node."""
+    """Return for each node how many tasks of the part lose their room if all tasks of the other service are on that node."""
     per_task = _displaced_per_task(part, other)
     return {
         node_id: min(_number(part.alone["rooms"].get(node_id, 0)), ANY_NUMBER, min(other.room_on(node_id), other.number) * per_task)
@@ -289,7 +291,7 @@ def _displaced(part: Part, other: Part) -> dict[str, int]:
 
 
 def _most_displaced(part: Part, other: Part, displaced: Mapping[str, int]) -> int:
-    """Return how many tasks of the part lose their room in the worst case, wherever the tasks of the other service are.
+    """Return how many tasks of the part lose their room in the worst placement of the other service's tasks.
 
     ``displaced`` is the limit for each node. A task of the other service displaces only tasks on its own node.
     """

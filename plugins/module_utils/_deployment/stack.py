@@ -28,7 +28,8 @@ def of_stack(stack: str, services: Iterable[Mapping[str, Any]]) -> list[Mapping[
 
 
 def tasks_of(stack: str, tasks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the stack's tasks, including those of removed services, because 'docker stack deploy' labels their containers as well."""
+    """Return the stack's tasks, including tasks of removed services. Such a task still has the stack's label, because 'docker stack deploy' labels
+    the containers as well."""
     return [task for task in tasks if (((task.get("Spec") or {}).get("ContainerSpec") or {}).get("Labels") or {}).get(NAMESPACE) == stack]
 
 
@@ -46,7 +47,7 @@ def networks_taken(stack: str, names: Iterable[str], networks: Iterable[Mapping[
 
 
 def of_swarm(networks: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names with which a stack can refer to the swarm's networks. Local networks of this machine do not count."""
+    """Return the names with which a stack can refer to the swarm's networks. Local networks of this machine are not included."""
     return [network[key] for network in networks if network.get("Scope") == "swarm" for key in ("Name", "Id") if network.get(key)]
 
 
@@ -97,7 +98,7 @@ def _progress(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) ->
         "job": is_job,
         "wanted": wanted,
         "running": len(running),
-        "former": len(old),  # they still run with a former specification
+        "former": len(old),  # these tasks still run with a former specification
         "complete": len(complete),
         "update": update,
         "failed": _failure_reason(last["Status"]) if last else "",
@@ -127,7 +128,7 @@ def _failure_reason(status: Mapping[str, Any]) -> str:
 
 
 def _digest(spec: Mapping[str, Any]) -> str:
-    """Return a digest of the specification. The digest shows an update even if the tasks look the same, for example after a change of ports."""
+    """Return a digest of the specification. It differs after every update, even if the tasks look the same, for example after a change of ports."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True).encode("utf-8")).hexdigest()[:16]
 
 

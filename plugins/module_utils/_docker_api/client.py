@@ -4,7 +4,7 @@
 
 """The client of the Docker API: JSON over HTTP, with Python's standard library only.
 
-All code of this collection uses it, for the daemon of a node and for a manager. It contains no endpoints: callers pass the path.
+All code of this collection uses this client, for the daemon of a node and for a manager. The client knows no endpoints: callers pass the path.
 Private to this collection; it may change without notice.
 """
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The way to a Docker daemon: its Unix socket, or TCP with or without TLS, through a proxy if the environment names one.
+"""Connects to a Docker daemon over its Unix socket, or over TCP with or without TLS. If the environment names a proxy, TCP goes through the proxy.
 
 Private to this collection; it may change without notice.
 """

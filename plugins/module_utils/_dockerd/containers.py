@@ -13,7 +13,7 @@ from typing import Any, Container, Iterable, Mapping
 
 _TASK = "com.docker.swarm.task.id"
 _SERVICE = "com.docker.swarm.service.name"
-# The networks of every daemon. They belong to no swarm.
+# The networks that every daemon has. These networks belong to no swarm.
 _PREDEFINED = ("bridge", "host", "none")
 
 
@@ -26,7 +26,7 @@ def not_drained(timeout_s: float) -> str:
 
 
 def may_be_on_swarm_networks(listed: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether a container without a task has a network besides the networks of every daemon. This network may belong to the swarm."""
+    """Return whether a container without a task has a network that not every daemon has. Such a network may belong to the swarm."""
     return any(name not in _PREDEFINED for item in listed if not _labels(item).get(_TASK) for name in _networks(item))
 
 

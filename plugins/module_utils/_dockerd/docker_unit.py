@@ -28,7 +28,7 @@ PROPERTIES = (
     "LoadState,ActiveState,SubState,Job,NRestarts,MainPID,ActiveEnterTimestampMonotonic,"
     "FragmentPath,DropInPaths,EnvironmentFiles,NeedDaemonReload"
 )
-# The unit also exists if its files conflict, for example if a drop-in adds a second ExecStart.
+# In these states the unit exists. Its files may conflict, for example if a drop-in adds a second ExecStart.
 LOADED = ("loaded", "bad-setting", "error")
 # Files in other directories belong to packages, or disappear at the next boot.
 ADMINISTRATORS = "/etc/"
@@ -46,8 +46,7 @@ class Unit:
         self.name = name
         self._run = run
         self._acted_at: int | None = None
-        # How often systemd itself had restarted the unit before this class ran its last command. None: read the number after the next successful
-        # start.
+        # How often systemd itself had restarted the unit before the last command of this object. If None, the next successful start sets this number.
         self._restarts: int | None = 0
         self._was_restarted = False
 
@@ -72,7 +71,7 @@ class Unit:
         }
 
     def restart(self, reload_units: bool, limit_s: float) -> None:
-        """Let systemd restart the daemon, and wait at most ``limit_s``, because the unit itself may have no limit.
+        """Let systemd restart the daemon, and wait at most ``limit_s`` seconds, because the unit itself may have no time limit.
 
         If the unit's files have changed and ``reload_units`` is true, systemd reloads them first.
         """
@@ -80,8 +79,8 @@ class Unit:
         # Reload the units only before a restart: running containers can lose their GPUs after a daemon-reload (NVIDIA/nvidia-container-toolkit#48).
         if reload_units and before.get("needs_reload"):
             self._run(["systemctl", "daemon-reload"])
-        # A refused configuration can use up the unit's start limit. Then dockerd could not start with the old configuration either. This call also
-        # resets NRestarts.
+        # A refused configuration can use up the unit's start limit. Then dockerd could not start with the old configuration either. So reset the
+        # limit now. This also resets NRestarts.
         self._restarts = 0 if self._clear_starts() else before.get("restarts", 0)
         self._was_restarted = True
         with contextlib.suppress(TimedOut):  # pending() reports the unfinished work of systemd
@@ -93,7 +92,7 @@ class Unit:
     def reset_start_limit(self) -> None:
         """Reset the start limit after the daemon has the wanted settings, so that systemd can restart it after a crash."""
         if self._was_restarted:
-            with contextlib.suppress(TimedOut):  # the daemon runs, so a failure here must not undo the change
+            with contextlib.suppress(TimedOut):  # the daemon runs, so a failure of this command must not undo the change
                 self._clear_starts()
         self._was_restarted = False
 
@@ -126,8 +125,8 @@ class Unit:
         """Return a sentence about systemd's unfinished work, or None. ``now`` is the result of inspect(). Raises EngineError after a start has
         failed.
 
-        While a restart is pending, the old process can still answer. If systemd tries a failed unit again and again, the unit
-        seems to be starting for short moments.
+        While a restart is pending, the old process can still answer. If systemd tries a failed unit again and again, the unit has the state of a
+        starting unit for short moments.
         """
         if not now:
             return None
@@ -140,9 +139,9 @@ class Unit:
         return "systemd is still %s it (%s)" % (doing, now["step"]) if now["job"] else None
 
     def reason(self) -> str:
-        """Return why dockerd did not start, from the journal; '' if that is unknown."""
+        """Return why dockerd did not start, from the journal; '' if the reason is unknown."""
         argv = ["journalctl", "--unit", self.name, "--output", "cat", "--no-pager"]
-        # Do not use --since: with it, journalctl of Debian 12 (systemd 252) shows the first lines, but only the last line names the reason.
+        # Do not use --since: with this option, journalctl of Debian 12 (systemd 252) shows the first lines, but only the last line names the reason.
         argv += ["--lines", "40"] if self._acted_at is None else ["--since", "@%d" % self._acted_at]
         try:
             if self._acted_at is not None:  # systemd reports a failed start before dockerd's last lines are in the journal

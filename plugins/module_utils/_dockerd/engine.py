@@ -36,7 +36,7 @@ _NOBODY_LISTENS = (FileNotFoundError, ConnectionRefusedError)
 _CONNECTION_CUT = (ConnectionResetError, BrokenPipeError)
 # Every answer of Podman's Docker API has this header. Docker's answers do not.
 PODMAN_HEADER = "Libpod-API-Version"
-# dockerd's default directory, and the file in it that names the node's swarm.
+# dockerd's default directory, and the file in this directory that names the node's swarm.
 ROOT_DIR = "/var/lib/docker"
 MEMBERSHIP = os.path.join("swarm", "docker-state.json")
 # The daemon answers this request when the container has stopped.
@@ -78,7 +78,7 @@ class Engine:
         return answer and answer.data
 
     def post(self, path: str, body: Mapping[str, Any] | None = None, timeout: float | None = None) -> Any:
-        """Return the answer of ``POST path``, None if it is empty. Also raises EngineError if no daemon listens."""
+        """Return the answer of ``POST path``; None if the answer is empty. Also raises EngineError if no daemon listens."""
         try:
             return self._call("POST", path, body, timeout).data
         except api.Unanswered as problem:
@@ -264,7 +264,7 @@ class Engine:
         self._service.reload()
 
     def wait(self, healthy: Healthy, timeout_s: float, since: float | None = None) -> dict[str, Any]:
-        """Wait until ``healthy(view)`` is None. Raises EngineError with the last problem, or with the reason why no start succeeded."""
+        """Wait until ``healthy(view)`` returns None. Raises EngineError with the last problem, or with the reason why dockerd did not start."""
         deadline = (time.monotonic() if since is None else since) + timeout_s
         while True:
             problem, view = self._problem(healthy)
@@ -277,7 +277,7 @@ class Engine:
             time.sleep(POLL_S)
 
     def _problem(self, healthy: Healthy) -> tuple[str | None, dict[str, Any] | None]:
-        """Return a sentence about a difference from the wanted state, or None, and the result of inspect()."""
+        """Return (a sentence about a difference from the wanted state, or None; the result of inspect())."""
         unit = self._service.inspect()
         pending = self._service.pending(unit)
         if pending:
@@ -349,15 +349,16 @@ def unknown_swarm() -> dict[str, Any]:
 
 
 def swarm_without_engine(root_dir: str = ROOT_DIR) -> dict[str, Any]:
-    """Return the membership of a node without a running Docker. It is unknown if a stopped or removed engine has left its membership on disk."""
+    """Return the membership of a node without a running Docker. The membership is unknown if a stopped or removed engine has left its state on
+    disk."""
     return unknown_swarm() if os.path.exists(os.path.join(root_dir, MEMBERSHIP)) else swarm_of({})
 
 
 def half_joined(state: str, root_dir: str | None) -> bool:
     """Return whether a join never succeeded: the node has no Raft state and no certificate of an earlier membership.
 
-    state.json and docker-state.json prove nothing: dockerd writes both as soon as it tries to join. ``docker swarm leave --force`` may be used
-    without consent only if a join never succeeded. In every other case the node may have the swarm's state, or may only have an expired certificate
+    state.json and docker-state.json prove nothing: dockerd writes both as soon as it tries to join. Without consent, a run may use ``docker swarm
+    leave --force`` only if a join never succeeded. In every other case the node may have the swarm's state, or may only have an expired certificate
     (moby#29242).
     """
     if state != "error" or not root_dir:

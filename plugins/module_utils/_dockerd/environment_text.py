@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads the files in a unit's ``EnvironmentFile=`` as systemd does, and keeps the place of each character (pure).
+"""Reads the files that a unit names in ``EnvironmentFile=``, as systemd does, and keeps the place of each character (pure).
 
 Their syntax differs from the syntax of units (src/basic/env-file.c). Before systemd 254, a comment that ends in a backslash continues on the next
 line. A byte order mark makes the first name invalid. Private to this collection; it may change without notice.
@@ -58,7 +58,7 @@ def _variable(text: str, name: str, position: int) -> tuple[Variable, int]:
 
 
 def _value(text: str, position: int) -> tuple[Value, int]:
-    """Return the value and its end. A quote has a meaning only before the first other character. Blanks at the end are no part of the value."""
+    """Return the value and its end. A quote is special only before the first other character. Blanks at the end do not belong to the value."""
     characters: list[tuple[int, int, str]] = []
     length, may_open = 0, True
     while position < len(text) and text[position] not in _ENDS:

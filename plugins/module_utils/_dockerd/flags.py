@@ -4,8 +4,8 @@
 
 """Moves options from dockerd's command line into daemon.json, and back (pure).
 
-dockerd refuses to start if an option is both a flag and in daemon.json. Guides put such flags into a drop-in that
-replaces the whole ExecStart, or into a variable that ExecStart expands.
+dockerd refuses to start if an option is both a flag and in daemon.json. Many guides put such flags into a drop-in that replaces the whole ExecStart,
+or into a variable that ExecStart expands.
 Private to this collection; it may change without notice.
 """
 
@@ -19,17 +19,17 @@ from .._config.daemon_json import RUNTIME, RUNTIME_PATH
 from .._errors import ConfigError
 from . import environment_text, unit_text
 
-# The values in the units of the packages. unix:///run/docker.sock is the same socket, but not a default: if dockerd itself opened this socket, it has
-# unlinked the socket of docker.socket. After a restart with fd://, nobody could reach dockerd.
+# The values in the units of Docker's packages. unix:///run/docker.sock is the same socket, but not a default. If dockerd itself opened this socket,
+# dockerd has unlinked the socket of docker.socket. After a restart with fd://, nobody could reach dockerd.
 _DEFAULTS = (("-H", "fd://"), ("--host", "fd://"), ("--containerd", "/run/containerd/containerd.sock"))
 _HOST = ("-H", "--host")
-# A typing error in a guide that people often copy. dockerd knows no such protocol.
+# A typing error in a guide that people often copy: dockerd knows no such protocol.
 _MISPRINT, _CORRECTED = "fdd://", "fd://"
 _RESOURCES = ("--node-generic-resource", "--node-generic-resources")
 _DEFAULT_RUNTIME = "--default-runtime"
 _ADD_RUNTIME = "--add-runtime"
 _SERVICE, _EXEC, _ENVIRONMENT = "Service", "ExecStart", "Environment"
-# $NAME as a whole word becomes the words of its value. ${NAME} stays one word and may be a part of a word.
+# If $NAME is a whole word, systemd replaces it by the words of the variable's value. ${NAME} may be a part of a word, and its value is not split.
 _VARIABLE = re.compile(r"\$([^{$].*)\Z", re.DOTALL)
 _WITHIN = re.compile(r"\$(?:\$|\{([A-Za-z_][A-Za-z0-9_]*)\})")
 # Characters before the program in ExecStart. With a colon, systemd does not expand variables.
@@ -119,7 +119,7 @@ def started_with(files: Sequence[UnitFile], contents: Mapping[str, bytes | None]
 
 
 def restore(content: bytes | None, kind: str, removed: Iterable[Mapping[str, Any]]) -> tuple[bytes, list[str]]:
-    """Put removed words back. Return the file, and the words that have no place in the file any more."""
+    """Put removed words back. Return the file, and the words that cannot be put back into the file."""
     text, unplaced = (content or b"").decode("utf-8", "replace"), []
     for part in removed:
         lines = _lines(text, UnitFile("", kind, None, True))
@@ -215,7 +215,7 @@ def resources_in(removed: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def adds_runtime(argv: Sequence[str]) -> bool:
-    """Return whether these flags add a runtime named nvidia. Its program does not matter."""
+    """Return whether these flags add a runtime named nvidia, whatever its program is."""
     return any(flag.name == _ADD_RUNTIME and (flag.value or "").startswith(RUNTIME + "=") for flag in flags_of(argv))
 
 

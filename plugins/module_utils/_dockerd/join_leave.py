@@ -47,7 +47,7 @@ def join(engine: Engine, request: Mapping[str, Any], manager: bool, timeout_s: f
 
 
 def leave(engine: Engine, force: bool) -> Swarm:
-    """Leave the swarm. A worker leaves without force, because without force dockerd refuses if the node is a manager."""
+    """Leave the swarm. A worker leaves without force. If the node is a manager after all, dockerd then refuses."""
     engine.post("/swarm/leave?force=%s" % ("true" if force else "false"), timeout=REQUEST_S)
     return engine.swarm()
 

@@ -4,7 +4,7 @@
 
 """Checks that systemd has read the files of dockerd's unit as this collection reads them.
 
-``systemctl show`` loses quotes. So this code queries the bus, which returns the words one by one.
+``systemctl show`` loses quotes. So this code queries systemd's bus, which returns the words one by one.
 Private to this collection; it may change without notice.
 """
 

@@ -20,7 +20,7 @@ CUDA = re.compile(r"cuda|nvidia|nvcr\.io/", re.IGNORECASE)
 # Images without glibc, which nvidia-smi needs.
 OTHER_LIBC = re.compile(r"alpine|busybox|musl|distroless|scratch", re.IGNORECASE)
 ID = re.compile(r"sha256:[0-9a-f]{64}")
-# Variables that require a driver: all with the prefix, and two others.
+# Variables that require a driver: all variables with this prefix, and two other variables.
 REQUIRE, REQUIRED = "NVIDIA_REQUIRE_", ("NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION")
 
 

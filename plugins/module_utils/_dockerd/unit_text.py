@@ -5,8 +5,8 @@
 """Reads unit files as systemd does, and keeps the place of each word in the file (pure).
 
 The rules are the same as in systemd 252 to 257 (src/shared/conf-parser.c, src/basic/extract-word.c). A line that ends in a backslash continues on the
-next line. A comment between two such lines is skipped, and so is a byte order mark. Single words can be removed and put back. Every other byte stays
-unchanged. Private to this collection; it may change without notice.
+next line. A comment between two such lines is skipped. A byte order mark is skipped too. Single words can be removed and put back. Every other byte
+stays unchanged. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Word(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A variable that a file sets. ``at`` is where to insert a first word; ``quoted`` says whether ``at`` is between quotes."""
+    """A variable that a file sets. ``at`` is the place where a first word can be inserted. ``quoted`` says whether this place is between quotes."""
 
     name: str
     value: Value
@@ -115,7 +115,7 @@ def words_of(variable: Variable) -> list[Word]:
 
 
 def remove(text: str, line: Sequence[Word], chosen: Iterable[Word]) -> str:
-    """Return the text without the ``chosen`` words of ``line`` and the blanks before them. Comments between them stay."""
+    """Return the text without the ``chosen`` words of ``line`` and the blanks before these words. Comments between the words are kept."""
     for index in sorted((line.index(word) for word in chosen), reverse=True):
         start, end = line[index].start, line[index].end
         if index and _is_gap(text, line[index - 1].end, start):
@@ -132,7 +132,7 @@ def append(text: str, line: Sequence[Word], added: Iterable[str]) -> str:
 
 
 def fill(text: str, variable: Variable, added: Iterable[str]) -> str:
-    """Return the text with the words ``added`` as the value of a variable that has none."""
+    """Return the text with the words ``added`` as the value of a variable without a value."""
     value = " ".join(added)
     return text[: variable.at] + (value if variable.quoted else '"%s"' % value) + text[variable.at :]
 

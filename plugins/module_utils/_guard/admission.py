@@ -21,9 +21,9 @@ TYPE_CHECKING = False  # typing is not imported: that would take a fifth of the 
 if TYPE_CHECKING:
     from typing import Any, Collection, Mapping, Sequence
 
-# Levels that hide no GPU, except from tasks with slots or groups. At OFF, the guard only gives tasks with slots or groups their cards.
+# These levels hide GPUs only from tasks with slots or groups. At OFF, the guard does nothing except give these tasks their cards.
 LENIENT = (OFF, AUDIT)
-# dockerd writes these labels last, so no service can set or hide them.
+# dockerd writes these labels last, so no service can set or hide these labels.
 TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
 # Prefix of the names of services that verify starts to test a node. Their refusals are intended and not counted.
 PROBE = "gpu-swarm-verify"
@@ -111,7 +111,7 @@ def _devices(parts: Sequence[reservation.Part]) -> tuple[str, ...]:
 
 
 def _unreserved_variables(settings: Settings, parts: Sequence[reservation.Part]) -> tuple[str, ...]:
-    """Return the variables of amounts that the task did not reserve. An image may set such variables."""
+    """Return the variables that name amounts that the task did not reserve. An image may set such variables."""
     reserved = {part.kind for part in parts}
     return tuple(reservation.variable(kind) for kind, values in settings.map.items() if reservation.AMOUNT in values and kind not in reserved)
 

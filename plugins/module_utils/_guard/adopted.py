@@ -75,8 +75,8 @@ def _is_in_container(pid: int, container: str) -> bool:
 
 
 def _hold(settings: admission.Settings, data_root: str, running: _Running) -> Hold | None:
-    """Return the hold of a running container. The hold names the container's first process, because the directory of runc's or crun's state is
-    unknown."""
+    """Return the hold of a running container. The hold names the container's first process, because this code does not know the directory of runc's
+    or crun's state."""
     task = engine_record.task(data_root, running.labels[admission.TASK])
     devices = admission.reserved_names(settings, admission.Container(running.labels, (), (), task)) if task else ()
     if not devices:

@@ -4,8 +4,8 @@
 
 """Reads a value of a bbolt file while its owner holds the file's lock and writes.
 
-bbolt copies a page before changing it, and only a later commit reuses freed pages. So all data belongs to one commit if the newest meta page is the
-same before and after reading. (etcd-io/bbolt: internal/common/page.go, meta.go, bucket.go)
+bbolt copies a page before it changes the page, and only a later commit reuses freed pages. So if the newest meta page is the same before and after
+the reading, all data belongs to one commit. (etcd-io/bbolt: internal/common/page.go, meta.go, bucket.go)
 Private to this collection; it may change without notice.
 """
 

@@ -4,8 +4,8 @@
 
 """Reads which devices a container's config.json requests from NVIDIA's runtime, and writes the allowed devices into it (pure).
 
-Only variables are changed, because NVIDIA's tools decode the document strictly. If a name occurs several times, NVIDIA's runtime reads the last
-value and getenv reads the first. So all get the same value.
+Only variables are changed, because NVIDIA's tools decode the document strictly. If a name occurs several times, NVIDIA's runtime reads the last value
+and getenv reads the first value. So all occurrences get the same value.
 Private to this collection; it may change without notice.
 """
 
@@ -22,7 +22,8 @@ VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 NO_DEVICES = ("", "void", "none")
 _HIDDEN = "void"
 # A mount requests a device if its target begins with this text. If the toolkit reads mounts, mounts override variables. NVIDIA's runtime only
-# compares the text, so no slash has to follow (NCT internal/config/image/cuda_image.go, 1.13.5 to 1.20.0). It reads only mounts below /var/run.
+# compares the text, so no slash has to follow (NCT internal/config/image/cuda_image.go, 1.13.5 to 1.20.0). The runtime reads only mounts below
+# /var/run.
 DEVICE_MOUNTS = ("/var/run/nvidia-container-devices", "/run/nvidia-container-devices")
 _OLD_CUDA = "CUDA_VERSION"  # NVIDIA's runtime gives all GPUs to old images that set this variable
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CREATE, RESTORE = "create", "restore"
 PASS_THROUGH = "pass-through"  # an operator creates this file to turn the guard off
 # Exit codes of the guard, for its front. GOES_ON is not 0, because an interpreter also exits with 0 after it has run an empty program.
-MAY_START, REFUSED, BROKEN = 10, 3, 4  # the guard writes the reason before it exits with one of the last two
+MAY_START, REFUSED, BROKEN = 10, 3, 4  # the guard writes the reason before it exits with one of the last two codes
 _OPTIONS = {"--bundle": "bundle", "-b": "bundle", "--log": "log", "--root": "root"}
 
 

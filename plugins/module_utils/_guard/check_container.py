@@ -41,7 +41,8 @@ class Refused(Exception):
 
 
 class RefusedByRules(Refused):
-    """The rules refuse the container; nothing has failed. This applies at ``audit`` too, because only the guard gives tasks with slots their GPUs."""
+    """The rules refuse the container; nothing has failed. The container is refused at ``audit`` too, because only the guard gives tasks with slots
+    their GPUs."""
 
 
 # data_root: dockerd's directory. run: the guard's directory for files that a reboot may remove. patience_s: how long to wait for a task that is
@@ -158,7 +159,7 @@ def _hold(request: Call, node: NodeSettings, labels: dict[str, str], root: str, 
             holder = holds.claim(folder, own_hold, node.patience_s, lambda hold: _keeps_running(root, hold.task))
         else:
             holder = holds.share(folder, own_hold)
-    except OSError as problem:  # for example if /run is full. Then the guard does not report devices that two containers hold
+    except OSError as problem:  # for example if /run is full. In this case, the guard does not report devices that two containers hold
         if refuses:
             raise
         finding_counts.add(node.run, service, {refusal.BROKEN: "%s: %s" % (problem.filename or folder, problem.strerror)})

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads dockerd's records of a container and of its task: labels that no service can forge, and the resources that swarm assigned.
+"""Reads dockerd's records of a container and of its task. They contain labels that no service can forge, and the resources that swarm assigned.
 
 Private to this collection; it may change without notice.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _CONFIG = "config.v2.json"
 _TASKS = os.path.join("swarm", "worker", "tasks.db")
 _BUCKETS = (b"v1", b"tasks")
-_REMAPPED = re.compile(r"[0-9]+\.[0-9]+")  # the name of dockerd's directory with userns-remap: a user id and a group id
+_REMAPPED = re.compile(r"[0-9]+\.[0-9]+")  # with userns-remap, the name of dockerd's directory is a user id and a group id
 
 
 class EngineRecordError(Exception):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FILE = "found.json"
 _SERVICES = 200  # the file lists at most this many services
 _TEXT = 300  # the file keeps at most this many characters of a finding
-_LOG_EVERY_S = 60  # swarm retries a refused task every few seconds while its service exists
+_LOG_EVERY_S = 60  # swarm retries a refused task every few seconds as long as its service exists
 _JOURNAL = "/dev/log"
 _WARNING = 28  # syslog's number for a daemon's warning
 

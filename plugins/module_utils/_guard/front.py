@@ -4,8 +4,9 @@
 
 """Builds the guard's front: the program of the runtime nvidia for dockerd. It is a shell script, because each container calls it four times (pure).
 
-The front runs NVIDIA's runtime at once, except if the call is create or restore and the container requests a GPU. So other containers start even if
-the guard's files are broken. A container that requests a GPU starts only if the guard allows it. The process id never changes.
+The front calls the guard only if the call is create or restore and the container requests a GPU. Otherwise the front runs NVIDIA's runtime at once.
+So other containers start even if the guard's files are broken. A container that requests a GPU starts only if the guard allows it. The process id
+stays the same.
 Private to this collection; it may change without notice.
 """
 
@@ -68,7 +69,7 @@ printf '{"level": "error", "msg": "%s", "time": "%s"}\\n' "$words" "$(date -u +%
 echo "$words" >&2
 exit 1
 """
-# The first pattern may also match containers that request no GPU. That does no harm while the guard's code works.
+# The first pattern may also match containers that request no GPU. This does no harm as long as the guard's code works.
 _OTHERWISE = """\
 # The guard's code failed. A container that requests a GPU does not start; others do.
 LC_ALL=C grep -aqE {requests} "$bundle/config.json" 2>/dev/null
@@ -85,7 +86,7 @@ class Front(NamedTuple):
     code: str  # the directory of this version: if a front is replaced while it runs, it still finds its own code
     python: str
     listed: Iterable[str]  # the variables that the key swarm-resource of config.toml names
-    refuses: bool = True  # whether containers that request a GPU are refused if the code does not run
+    refuses: bool = True  # whether the front refuses containers that request a GPU if the guard's code does not run
 
 
 def text(node: Front) -> str:

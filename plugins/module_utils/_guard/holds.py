@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Records which container holds which device: one file for each container, under a lock, without a service.
+"""Records which container holds which device. Each container has one file, which is written under a lock. No service has to run.
 
-A file is valid while the process that wrote it lives. The guard becomes NVIDIA's runtime and then runc or crun without changing its process id.
-Afterwards, the file is valid while the container's first process lives. The state files of runc and crun name this process. A process is
-identified by its id and its start. So no file blocks a device after a kill or a reboot.
+A file is valid as long as the process that wrote the file lives. This process becomes NVIDIA's runtime and then runc or crun, with the same process
+id. Afterwards, the file is valid as long as the container's first process lives. The state files of runc and crun name this process. A process is
+identified by its id and its start time. So no file blocks a device after a kill or a reboot.
 Private to this collection; it may change without notice.
 """
 
@@ -44,9 +44,10 @@ def claim(
     keeps_running: Callable[[Hold], bool] = lambda dummy: False,
     wait: Callable[[float], Any] = time.sleep,
 ) -> Hold | None:
-    """Hold these devices. If another task still holds one of them after ``patience_s``, return its hold. A task that is stopping may take that long.
+    """Hold these devices. If another task still holds one of the devices after ``patience_s``, return the hold of that task. A task that is stopping
+    may need this time.
 
-    If swarm wants the holder to keep running (``keeps_running``), give up earlier: swarm has assigned a device twice and can try another node.
+    If swarm wants the holder to keep running (``keeps_running``), do not wait so long: swarm has assigned a device twice and can try another node.
     """
     start = time.monotonic()
     while True:
@@ -137,7 +138,7 @@ def _write(folder: str, hold: Hold) -> None:
 
 @contextlib.contextmanager
 def _locked(folder: str) -> Iterator[None]:
-    for directory in (os.path.dirname(folder), folder):  # created one by one, because makedirs applies the mode only to the last directory
+    for directory in (os.path.dirname(folder), folder):  # one by one, because makedirs applies the mode only to the last directory
         os.makedirs(directory, 0o700, exist_ok=True)
     with open(os.path.join(folder, ".lock"), "w", encoding="ascii") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)

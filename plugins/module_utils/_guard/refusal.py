@@ -4,8 +4,8 @@
 
 """Builds the messages of the guard's refusals, and finds them in a task's error (pure).
 
-Swarm shows the sentence in the task's error. The code at its end decides whether a job is tried again and whether a node passes `verify`. So the
-rest of the sentence may change. A guard before 0.3.0 wrote no code, so its refusals are recognized by their text.
+Swarm shows the sentence in the task's error. The code at the end of the sentence decides whether a job is tried again and whether a node passes
+`verify`. So the rest of the sentence may change. A guard before 0.3.0 wrote no code, so its refusals are recognized by their text.
 Private to this collection; it may change without notice.
 """
 
@@ -19,13 +19,13 @@ MOUNT, FORGED, UNRESERVED, UNKNOWN = "mount", "forged", "unreserved", "unknown-d
 APART, TOO_SMALL, TWICE = "two-cards", "too-small", "held-twice"
 RESTORED, NO_RECORD, BROKEN = "restored", "no-record", "broken"
 CODES = (MOUNT, FORGED, UNRESERVED, UNKNOWN, APART, TOO_SMALL, TWICE, RESTORED, NO_RECORD, BROKEN)
-# Another node or a later attempt would refuse the task too.
+# With these codes, another node or a later attempt would refuse the task too.
 PERMANENT = frozenset([MOUNT, FORGED, UNRESERVED, TOO_SMALL])
-# The guard could not decide. The task itself may be fine.
+# With these codes, the guard could not decide. The task itself may be fine.
 UNDECIDED = frozenset([NO_RECORD, BROKEN])
 
 _PREFIX, _CODE = "gpu-swarm: ", " (refusal: %s)"
-_LONGEST = 2000  # the highest number of characters in the sentence; the code follows
+_LONGEST = 2000  # the most characters of the sentence, without the code
 _SERVICE = "the service %s is refused on this node (isolation: %s): %s Its container is %s."
 _RESTORED = "the container %s is of a task with GPUs, and such a task cannot be restored from a checkpoint (isolation: exclusive)."
 _NO_RECORD = "dockerd's record of the container cannot be read, so its task is unknown: %s."
@@ -68,12 +68,12 @@ def no_record_message(problem: object) -> str:
 
 
 def failure_message(problem: Exception, flag: str) -> str:
-    """Return the message if the guard itself failed. ``flag`` is the file that turns the guard off."""
+    """Return the message for a failure of the guard itself. ``flag`` is the file that turns the guard off."""
     return _FAILED % (type(problem).__name__, problem, _REMEDY % flag)
 
 
 def not_running_message(command: str, flag: str) -> str:
-    """Return the front's message if the guard's code does not run. ``command`` should have started the code."""
+    """Return the message that the front writes if the guard's code does not run. ``command`` should have started the code."""
     return _NOT_RUNNING % (command, _REMEDY % flag)
 
 

@@ -4,7 +4,8 @@
 
 """Finds the resources that a task reserved, and their devices (pure).
 
-An advertised value is a device, or the node's map names the devices of the value. For a kind that is an amount, the map names the cards of the kind.
+An advertised value is either a device, or a key in the node's map, which lists the devices of the value. For a kind that is an amount, the map lists
+the cards of the kind.
 Private to this collection; it may change without notice.
 """
 
@@ -35,7 +36,7 @@ def reserved_parts(settings: Any, container: Any) -> tuple[Part, ...]:
         pairs = [(kind, value) for kind, value in container.task.named if is_gpu_kind(settings, kind)]
         amounts: Sequence[tuple[str, int]] = container.task.amounts
     elif container.unread:
-        # dockerd appends the scheduler's variables to the service's. An image's variable is read only if the service sets none.
+        # dockerd appends the scheduler's variables to the service's variables. The guard reads an image's variable only if the service sets none.
         pairs = [(_kind_of_variable(settings, name), word) for name in settings.listed for word in bundle.last_requested(container.entries, name)]
         amounts = list(_amounts_in_variables(settings, container.entries))
     else:

@@ -4,7 +4,7 @@
 
 """Computes the variables about a task's share of a card (pure): its slots, its MiB, and the fraction of the card that a framework may take.
 
-The same MiB are a different fraction of each model of card, so the fraction is only known on the node where the task starts.
+The fraction depends on the model of the card, so it is only known on the node where the task starts.
 Private to this collection; it may change without notice.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .reservation import Part
 
 SLOTS, MEMORY, FRACTION = "GPU_SWARM_SLOTS", "MAX_CONTAINER_MEMORY", "GPU_MEMORY_FRACTION"
-_MILLION = 10**6  # no fraction is rounded to 0, because frameworks take 0 for no limit
+_MILLION = 10**6  # fractions have six decimals, so none is rounded to 0; frameworks interpret 0 as no limit
 _DECIMAL = re.compile(r"(?:0?\.[0-9]+|[01](?:\.[0-9]*)?)")
 
 
@@ -84,7 +84,7 @@ def is_slot(part: Part) -> bool:
 
 
 def _reserved_mib(parts: Sequence[Part]) -> int | None:
-    """Return the MiB of all parts together; None if one is unknown or is a whole device."""
+    """Return the sum of the parts' MiB; None if one part is a whole device or its size is unknown."""
     return None if not parts or any(part.mib is None for part in parts) else sum(part.mib for part in parts)
 
 

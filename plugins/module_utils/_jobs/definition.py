@@ -33,7 +33,7 @@ JOB, DIGEST, PARAMETERS, RETRIED, REFUSED = "job", "job-digest", "job-parameters
 AVOIDS = "job-avoids"
 # How many times somebody began to remove the job.
 REMOVING = "job-removed"
-OWNER = "gpu-swarm.owner"  # the status tables read this label, always with this prefix
+OWNER = "gpu-swarm.owner"  # the status tables read this label, whatever the collection's prefix is
 NAME_VARIABLE = "GPU_SWARM_JOB"
 MOST_JOBS = 1000  # the most jobs of an array
 MOST_SHOWN = 200  # characters of the parameters in a label
@@ -171,7 +171,7 @@ def _with_tag(image: str) -> str:
 
 
 def _argv(name: str, option: str, value: Any) -> list[str]:
-    """Return the command as a list. A text is split into words like in a shell or a Compose file."""
+    """Return the command as a list. A text is split into words as in a shell or a Compose file."""
     if isinstance(value, list):
         errors = Errors()
         words = [errors.collect(_text, name, option, "entry %d" % number, word) for number, word in enumerate(value, 1)]
@@ -243,7 +243,7 @@ def _spec(name: str, service: str, labels: dict[str, str], content: Mapping[str,
         "ContainerSpec": _container(name, content),
         "Resources": {"Reservations": {"GenericResources": _reservation(content)}},
         "Placement": {"Constraints": [*content["constraints"], *more_constraints]},
-        # A one-shot service, not a job of swarm. Swarm runs its jobs again after any update, and after a change of the leader.
+        # This is a one-shot service, not a job of swarm. Swarm runs a job again after any update of the job, and after a change of the leader.
         "RestartPolicy": {"Condition": "none"},
         # Logs of the daemon's default driver may not be readable.
         "LogDriver": {"Name": "json-file"},

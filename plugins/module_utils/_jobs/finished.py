@@ -34,7 +34,7 @@ def seconds(text: str) -> int:
 class Verdict(NamedTuple):
     """Whether a service is over. ``state`` is None if the service is not over, or if this is uncertain.
 
-    ``text`` is the reason, or how the service failed. ``ended`` is when the last task of the service ended.
+    ``text`` is the reason for the verdict, or how the service failed. ``ended`` is when the last task of the service ended.
     """
 
     state: str | None
@@ -131,7 +131,8 @@ class Rules(NamedTuple):
 def split_by_rules(
     candidates: Iterable[Candidate], named: Collection[str], rules: Rules, now: float | None
 ) -> tuple[list[Candidate], list[tuple[Candidate, str]]]:
-    """Return (services to remove, services to keep with the reason). Services that the user named are removed at any age and in any number."""
+    """Return (services to remove, services to keep with the reason). The limits of ``rules`` on age and number do not apply to services that the user
+    named."""
     removed: list[Candidate] = []
     kept: list[tuple[Candidate, str]] = []
     number_by_name: dict[str, int] = {}

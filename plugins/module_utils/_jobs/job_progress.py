@@ -20,7 +20,7 @@ QUEUED, STARTING, RUNNING, STOPPING = "queued", "starting", "running", "stopping
 COMPLETE, FAILED, TIMED_OUT, REFUSED_BY_GUARD = "complete", "failed", "timed out", "refused"
 PLANNED = "to be submitted"
 OVER = frozenset([COMPLETE, FAILED, TIMED_OUT, REFUSED_BY_GUARD])
-# How to try an incomplete job again: RETRY uses up one of its retries, RESUBMIT does not.
+# How to try an incomplete job again. RETRY uses up one of the job's retries, RESUBMIT does not.
 RETRY, RESUBMIT = "retry", "resubmit"
 
 _UNHEALTHY = "unhealthy container"

@@ -26,7 +26,7 @@ from .._tasks.tasks import ENDED
 
 DIRECTORY = "/var/lib/gpu-swarm/jobs"
 LIMIT_MIB = 1024
-# Free space to leave on the file system. The smaller of the two values applies. A full disk would stop the manager's dockerd as well.
+# How much space must stay free on the file system: the smaller of the two values. A full disk would stop the manager's dockerd as well.
 FREE_MIB, FREE_SHARE = 1024, 0.05
 FRESH_S = 60  # the writer of a new file may not have locked the file yet
 

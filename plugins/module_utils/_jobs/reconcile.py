@@ -128,7 +128,7 @@ class Jobs:
         try:
             self._manager.create_service(job.spec)
         except SwarmError as problem:
-            # Another run submitted a service of this name. The next listing shows whether it is the same job.
+            # Another run has submitted a service of this name. The next listing shows whether this service is the same job.
             if "name conflicts" in problem.message:
                 return
             message = mask_values(problem.message, variable_values(job), public_values(job))

@@ -8,7 +8,8 @@ Docker's API does not check the version when it removes a service. So this code 
 version of an update. After this update, a writer who read the service earlier can no longer write the service. Then this code reads the service once
 more and removes it. A write in the few milliseconds between reading and removing would still be lost.
 
-If the service is a job of swarm itself, an update would run the job again. So this code reads such a job twice instead and compares.
+If the service is a job of swarm itself, an update would run the job again. So this code does not update such a job. Instead, it reads the job twice
+and compares.
 Private to this collection; it may change without notice.
 """
 
@@ -49,7 +50,7 @@ class Wanted(NamedTuple):
 def candidates(manager: Manager, wanted: Wanted) -> list[Candidate]:
     """Return the selected services, each with a verdict.
 
-    Keep only the needed fields in memory, because a swarm may have tens of thousands of services.
+    This code keeps only the needed fields in memory, because a swarm may have tens of thousands of services.
     """
     selected: dict[str, dict[str, Any]] = {}
     for service in manager.each_service(wanted.prefix + JOB if wanted.is_own else ""):

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reports where processes on GPUs and allocations differ (pure): the findings that watchers had at the last run and that still apply.
+"""Reports differences between the processes on GPUs and the allocations (pure). The last run read these findings from the watchers. Only findings
+that still apply are reported.
 
 A finding may only name tasks that are on the reporting node now, and no card that another node advertises. So a node can only lie about itself.
 The names of tasks come from the manager. Private to this collection; it may change without notice.

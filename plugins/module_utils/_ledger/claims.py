@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds resources that a swarm counts more than once (pure): resources that are allocated to two tasks, or still counted for ended jobs.
+"""Finds resources that a swarm counts more than once (pure). Such a resource is allocated to two tasks, or a leader still counts it for an ended job.
 
 Private to this collection; it may change without notice.
 """
@@ -42,8 +42,8 @@ def held_twice(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def allocatable_again(nodes: Iterable[Mapping[str, Any]], tasks: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """Return the allocated resources that a new leader would count as free, by task id.
 
-    A new leader only counts how many resources the tasks of a node have. Then it marks that many resources from the front of the node's list as
-    allocated.
+    A new leader only counts how many resources the tasks of a node have. Then the leader marks the same number of resources as allocated, from the
+    front of the node's list.
     """
     holders_by_kind: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for task in tasks:

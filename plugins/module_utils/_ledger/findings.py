@@ -23,8 +23,8 @@ def findings(ledger: Mapping[str, Any], leader: str | None, guarded: bool, other
     ``guarded``: all nodes with GPUs have a guard that refuses GPUs to tasks that did not reserve them. ``others``: the affected objects of other
     known issues, by id of the issue.
     """
-    # A service that reserves memory of a GPU gets no device unless the service sets the variable. With a guard, report only running tasks:
-    # the guard allowed these tasks, or they started before the guard. The guard refuses all other tasks.
+    # Skip services that reserve memory of a GPU, because they get no device unless they set the variable. With a guard, report only services with
+    # running tasks: the guard allowed these tasks, or they started before the guard was installed. The guard refuses all other tasks.
     seeing = [service for service in ledger["unreserved"] if not service["reserves"] and (service["nodes"] or not guarded)]
     affected = (
         ("new-leader-claims-again", [_describe_clash(clash) for clash in ledger["held_twice"]]),

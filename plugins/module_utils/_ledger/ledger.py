@@ -53,7 +53,7 @@ class Reading(NamedTuple):
 def _without_garbage_collection() -> Iterator[None]:
     """Pause garbage collection.
 
-    The collection would take a tenth of the time and free nearly nothing, because the ledger has no cycles and is still in use.
+    Garbage collection would take a tenth of the time. It would free nearly nothing, because the ledger has no cycles and is still in use.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -133,7 +133,7 @@ def _read_tasks(listed: Listed, census: Census | None) -> Reading:
             record = _read_live(reading, task, service_name, is_movable(task, service), listed.now)
             record["kept"] = blocking_label(service, record["age"], listed.keep_label)
             record["removed"] = service is None
-            # A task that swarm does not replace needs no other node.
+            # If swarm does not replace a task, the task needs no other node.
             if wanted and record["movable"]:
                 service_reservations.add(reading.reserving, task, service, service_name)
             reading.restarts.add(task, record)

@@ -24,4 +24,4 @@ class Listed(NamedTuple):
     tasks: Iterable[Mapping[str, Any]]
     services: Sequence[Mapping[str, Any]]
     now: float | None = None  # the manager's time in seconds since 1970, for ages
-    keep_label: str = KEY  # the label of services whose tasks must not be moved (see ``keep``)
+    keep_label: str = KEY  # the label that forbids moving a service's tasks (see ``keep``)

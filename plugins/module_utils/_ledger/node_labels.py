@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads what a node's labels, or its own report, say about its GPUs and its CPU (pure).
+"""Reads the data about a node's GPUs and CPU from its labels, or from its own report (pure).
 
 The prefix of the labels is a setting. A run records in another label which labels it has set, so this code reads the prefix from that record.
 Private to this collection; it may change without notice.

@@ -42,7 +42,7 @@ def add(reserving: Reserving, task: Mapping[str, Any], service: Mapping[str, Any
 
 
 def records(reserving: Reserving, nodes: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the groups in the form of the module's result. This code ignores advertised resources, because a run may change them."""
+    """Return the groups in the form of the module's result. The advertised resources do not matter here, because a run may change them."""
     rows = []
     able_by_placement: dict[str, list[Mapping[str, Any]]] = {}
     for (dummy_service, dummy_wants, placement), group in reserving.items():

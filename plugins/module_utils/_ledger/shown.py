@@ -15,15 +15,15 @@ from .._policy import generic_resources
 
 
 def is_not_ready(node: Mapping[str, Any] | None) -> bool:
-    """Return whether this node is not yet back in the swarm.
+    """Return whether this node is not ready, or is a manager that the other managers cannot reach.
 
-    ``record`` is None if the ledger does not list the node. A manager must also be reachable.
+    ``node`` is the node's record, or None if the ledger does not list the node. A node without a record is not ready.
     """
     return node is None or node["state"] != "ready" or node["reachability"] not in (None, "reachable")
 
 
 def difference(wanted: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """Return a text about the first difference between the decided resources and the ledger; None without a difference."""
+    """Return a text about the first difference between the resources that the run decided and the ledger; None without a difference."""
     for kind, values in generic_resources.parse(wanted.get("resources") or []).items():
         entry = node["resources"].get(kind) or {}
         if isinstance(values, int):

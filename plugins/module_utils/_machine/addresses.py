@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads the addresses of this machine. Finds the address that Docker advertises for a setting, and whether Docker itself can choose an address.
+"""Reads the addresses of this machine. Finds the address that Docker advertises for a setting. Finds out whether Docker can choose an address without
+a setting.
 
 ``docker swarm init`` without an address takes the machine's only address, and fails if the machine has several addresses
 (moby daemon/cluster/listen_addr_linux.go). A join needs no address, because the manager sees the source address of the connection. So a join ignores
@@ -59,7 +60,7 @@ def addresses_by_interface() -> dict[str, list[str]]:
 def advertised_address(setting: str, interfaces: Mapping[str, Sequence[str]]) -> str:
     """Return the address that Docker advertises for ``setting``: an address or an interface, with or without a port.
 
-    Raises ValueError with the reason if Docker would refuse the setting (moby daemon/cluster/listen_addr.go, resolveAdvertiseAddr).
+    Raises ValueError, with the reason, if Docker would refuse the setting (moby daemon/cluster/listen_addr.go, resolveAdvertiseAddr).
     """
     head, colon, port = setting.rpartition(":")
     name = head.strip("[]") if colon and port.isdigit() and (":" not in head or head.endswith("]")) else setting
@@ -87,7 +88,7 @@ def _single_address(name: str, addresses: Sequence[str]) -> str:
 def find_ambiguous(interfaces: Iterable[Interface]) -> list[str]:
     """Return the addresses of ``interfaces`` that Docker cannot choose between.
 
-    Virtual interfaces are used only if no network card has an address, for example in a container.
+    The result has addresses of virtual interfaces only if no network card has an address, for example in a container.
     """
     others = [interface for interface in interfaces if interface.name != "lo"]
     reachable = [interface._replace(addresses=[text for text in interface.addresses if _is_global(text)]) for interface in others]
@@ -100,7 +101,8 @@ def find_ambiguous(interfaces: Iterable[Interface]) -> list[str]:
 
 
 def _has_several_of_a_family(addresses: Iterable[str]) -> bool:
-    """Return whether two of these addresses are of one family. One IPv4 and one IPv6 address are not ambiguous, because Docker takes IPv4."""
+    """Return whether two of these addresses are of one family. One IPv4 and one IPv6 address are not ambiguous, because Docker uses the IPv4
+    address."""
     families = [ipaddress.ip_address(text).version for text in addresses]
     return len(families) > len(set(families))
 

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads the versions of NVIDIA's driver from files. NVML cannot show a new library, because a process keeps using the library that it has loaded.
+"""Reads the versions of NVIDIA's driver from files. NVML cannot report a newly installed library, because a process keeps using the library that it
+has loaded.
 
 Private to this collection; it may change without notice.
 """

@@ -17,7 +17,7 @@ from typing import Any
 PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit-base", "nvidia-container-toolkit")
 
 # The files that list held packages, and the pattern of a line. See dpkg(1) --set-selections, dnf-versionlock(8) of dnf 4 and dnf 5, zypper(8)
-# addlock. Each pattern begins with a line break: in files of a megabyte, re finds literal text many times faster than ^.
+# addlock. Each pattern begins with a line break instead of ^, because re then searches a file of a megabyte many times faster.
 HELD_FILES = (
     ("var/lib/dpkg/status", r"\nPackage: (%s)\nStatus: hold "),
     ("etc/dnf/plugins/versionlock.list", r"\n(%s)-\d+:"),
@@ -25,11 +25,12 @@ HELD_FILES = (
     ("etc/zypp/locks", r"\nsolvable_name: (%s)$"),
 )
 
-# The states of a package if dpkg was killed while it worked on the package.
+# A package has one of these states if dpkg was killed while it worked on the package.
 HALF_INSTALLED_STATES = ("half-installed", "unpacked", "half-configured")
 STATE_PATTERN = r"\nPackage: (%s)\nStatus: \S+ \S+ (\S+)$"
 
-# rpm does not record that it was killed. So the role nvidia_container_toolkit creates this file while dnf or zypper changes packages.
+# rpm does not record that it was killed. So the role nvidia_container_toolkit creates this file before dnf or zypper changes packages, and removes it
+# afterwards.
 UNFINISHED = "var/lib/gpu-swarm/packages-unfinished"
 
 

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 POLL_S = 0.2
-MIN_TIMEOUT_S = 0.5  # this limit also applies to the last try, shortly before the deadline
+MIN_TIMEOUT_S = 0.5  # the shortest limit of a try, because the last try may begin shortly before the deadline
 
 
 def find_reachable(addresses: list[str], timeout_s: float) -> list[str]:

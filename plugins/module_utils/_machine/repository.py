@@ -4,7 +4,7 @@
 
 """The commands that list and download packages with each package manager, and the parsers of their output.
 
-The commands read one repository, or the repositories of the node. They write only into one directory. They use the node's settings, such as proxies.
+The commands read one repository, or the repositories of the node. They write only into one directory, and use the node's settings, such as proxies.
 Private to this collection; it may change without notice.
 """
 
@@ -18,11 +18,11 @@ from typing import Callable, Mapping, Sequence
 from .._errors import GpuSwarmError
 
 REPOSITORY = "nvidia-container-toolkit"  # the repository's name in the definition for dnf and zypper
-MAX_SHOWN = 5  # the number of versions in an error message
-PLACEHOLDER = "{work}"  # is replaced by the directory
+MAX_SHOWN = 5  # how many versions an error message lists
+PLACEHOLDER = "{work}"  # this text is replaced by the path of the directory
 
-# Hooks run after apt has read a list, and write into other directories (update-notifier, command-not-found, AppStream, PackageKit).
-# #clear works only in a file.
+# Without the hooks that apt runs after it has read a list: hooks write into other directories (update-notifier, command-not-found, AppStream,
+# PackageKit). #clear works only in a file.
 APT_CACHE = """\
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -40,7 +40,7 @@ DNF = ("dnf", "--assumeyes", "--setopt=cachedir={work}/cache", "--setopt=persist
 REPOQUERY = ("repoquery", "--queryformat", r"%{name} %{version}-%{release}\n")
 # In dnf 4, the command download is a plugin.
 DOWNLOAD = ("download", "--destdir={work}/packages")
-# Disable plugins: they write into other directories (subscription-manager, generate_completion_cache), add repositories, and hide versions
+# Disable plugins, because plugins write into other directories (subscription-manager, generate_completion_cache), add repositories, or hide versions
 # (versionlock).
 DNF_REPOSITORY = ("--setopt=reposdir={work}/repositories", "--repo=" + REPOSITORY, "--setopt=%s.skip_if_unavailable=False" % REPOSITORY)
 DNF_ONE = (*DNF, "--noplugins", *DNF_REPOSITORY, *REPOQUERY)
@@ -52,7 +52,7 @@ ZYPPER = ("zypper", "--non-interactive", "--xmlout", "--root", "{work}/root", "-
 ZYPPER_DIRECTORIES = ("/etc/products.d", "/etc/zypp/credentials.d", "/etc/zypp/vars.d", "/var/cache/zypp/raw", "/var/cache/zypp/solv")
 SEARCH = ("search", "--details", "--match-exact", "--type", "package")
 IMPORT = "rpm --root {work}/root --import {work}/key"
-# Errors are ignored: a node may have no key, or a key that this rpm no longer accepts. The other keys are imported anyway.
+# Ignore errors: a node may have no key, or a key that this rpm no longer accepts. The other keys are imported anyway.
 IMPORT_OWN = r"rpm --query gpg-pubkey --queryformat '%{DESCRIPTION}\n' > {work}/key && " + IMPORT + " || :"
 NOTHING_FOUND, SOME_SKIPPED = 104, 106  # zypper(8), exit codes
 
@@ -73,7 +73,7 @@ class Manager:
     environment: Mapping[str, str] = field(default_factory=dict)
     good_exit_codes: tuple[int, ...] = (0,)
     copied_directories: Mapping[str, str] = field(default_factory=dict)  # {the node's directory: the copy}
-    may_skip_repositories: bool = False  # the package manager continues if it cannot read a repository
+    may_skip_repositories: bool = False  # with these options, the package manager continues if it cannot read a repository
 
 
 MANAGERS = {

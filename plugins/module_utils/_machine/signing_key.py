@@ -53,7 +53,7 @@ def _fetch_once(module: Any, url: str) -> Any:
 
 
 def _fetch_over_https(module: Any, url: str) -> Any:
-    """Fetch ``url``. Refuse each redirection to a URL without encryption, because an attacker could replace the key there."""
+    """Fetch ``url``. Refuse each redirection to an unencrypted URL, because an attacker could replace the key on the way."""
     module.params["follow_redirects"] = "none"  # an option of fetch_url
     for _hop in range(MAX_REDIRECTIONS):
         if not url.lower().startswith("https:"):
@@ -92,7 +92,7 @@ def encode_for(path: str, keys: Keys, armored: bool = False) -> bytes:
 
 
 def read_installed(path: str, wanted: str | None, armored: bool = False) -> Keys | None:
-    """Return the keys at ``path``; None if they have the wrong fingerprint or encoding. The positions of line breaks do not matter."""
+    """Return the keys at ``path``; None if they have the wrong fingerprint or encoding. Line breaks may be anywhere."""
     try:
         keys = check_key(read_file(path), wanted, path)
     except GpuSwarmError:

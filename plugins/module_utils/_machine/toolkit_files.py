@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Records and restores files that are changed when NVIDIA's toolkit is installed, but that no package contains.
+"""Records and restores files that belong to no package, but that change when NVIDIA's toolkit is installed.
 
 These are the repository's definition and key, edited definitions of other repositories, config.toml, and links of services. Each file is recorded
 before the first write. So it can be restored even if a run failed or was killed.
@@ -108,7 +108,7 @@ class ToolkitFiles:
         return "%s uses it" % ", ".join(users) if users else None
 
     def _is_edited(self, record: Record, path: str) -> bool:
-        """Return whether someone else changed the file. A new file without a record of its content was written by a run that was killed."""
+        """Return whether someone else changed the file. If a new file has no record of its content, a killed run wrote the file."""
         current, before = self._read(path), self._before(record, path)
         written = record.get(_recorded_as(path), {}).get("written", [])
         is_new = not written and not before.existed and path != CONFIG + RPMSAVE
@@ -145,8 +145,8 @@ class ToolkitFiles:
         return unrecorded
 
     def _original_of(self, path: str, unrecorded: Collection[str]) -> Snapshot:
-        """Return the present file. A file in ``unrecorded`` is returned as missing, because an older release wrote it without recording the former
-        file."""
+        """Return the state of a file to record as the original: the present state. For a file in ``unrecorded``, return a missing file, because an
+        older release wrote this file without recording its original."""
         entry = self._read(path)
         return Snapshot(entry.path) if path in unrecorded or MARK in (entry.data or b"") else entry
 
@@ -159,8 +159,8 @@ class ToolkitFiles:
                 yield path + RPMSAVE
 
     def _remove_backups(self, record: Record, originals: Collection[str | None], check: bool) -> bool:
-        """Remove Ansible's backups of contents that this collection wrote or restores. Keep backups of ``originals``: if an edited file is not
-        restored, its backup is the only copy of the original."""
+        """Remove Ansible's backups of contents that this collection wrote or restores. Keep backups of ``originals``: if someone has edited a file,
+        the file is not restored, and the backup is the only copy of the original."""
         own_contents = {self._before(record, path).sha256 for path in record}.difference(originals)
         patterns = [glob.escape(self._full_path(path)) + ".*~" for path in {*record, *DEFINITIONS}]
         candidates = [candidate for pattern in patterns for candidate in glob.glob(pattern) if _BACKUP.search(candidate)]

@@ -5,7 +5,7 @@
 """Checks the device /dev/nvidia-uvm. Without this device CUDA does not start, although NVML works.
 
 No service creates the device at boot. Until 1.17, NVIDIA's toolkit loaded the kernel module and created the device for the first container. Since
-1.18, its default mode does neither of these (NVIDIA/nvidia-container-toolkit#1967, #1743). Private to this collection; it may change without notice.
+1.18, the toolkit's default mode does neither (NVIDIA/nvidia-container-toolkit#1967, #1743). Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from .. import _files
 
 DEVICE_PATH = "dev/nvidia-uvm"
-# If one of these files exists, CUDA does not need the device: they exist in WSL and with the driver of Jetson.
+# If one of these files exists, CUDA does not need the device. The files exist in WSL and with the driver of Jetson.
 NOT_NEEDED_WITH = ("dev/dxg", "sys/module/nvgpu")
 
 

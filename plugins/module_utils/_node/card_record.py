@@ -32,7 +32,7 @@ class CardRecord:
         self._path, self._root = os.path.join(directory, NAME), root
 
     def read(self) -> list[Card]:
-        """Return the recorded cards. [] if the file is unreadable or missing. Earlier releases wrote no such file. It only adds details to
+        """Return the recorded cards; [] if the file is unreadable or missing. Earlier releases wrote no such file. The file only adds details to
         messages."""
         try:
             with open(self._path, encoding="utf-8") as stream:
@@ -46,7 +46,7 @@ class CardRecord:
         return cards.updated_records(self.read(), present, slots.slots_by_address(self._root), expected)
 
     def write(self, records: Sequence[Card]) -> None:
-        """Write the record. If the disk is full, the old record stays and the next call tries again."""
+        """Write the record. If the disk is full, keep the old record; the next call tries again."""
         if records == self.read():
             return
         with contextlib.suppress(OSError):

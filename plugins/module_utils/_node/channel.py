@@ -4,8 +4,8 @@
 
 """Reports to the swarm's managers: writes an engine label into daemon.json and lets dockerd reload the file.
 
-A reload also makes dockerd load every other change in daemon.json. So the label is written only if dockerd has loaded the present file. Private to
-this collection; it may change without notice.
+A reload also makes dockerd load every other change in daemon.json. So this code writes the label only if dockerd has loaded the present file. Private
+to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Channel:
         self._move = move
 
     def write(self, label: str) -> str | None:
-        """Show this label to the managers. Return why the label cannot be shown, or None."""
+        """Show this label to the managers. Return why this is impossible, or None."""
         return self._change(lambda content: engine_labels.set_label(content, self._path, KEY, label), label)
 
     def clear(self) -> str | None:
@@ -78,7 +78,8 @@ class Channel:
         return None
 
     def _finish_killed(self) -> None:
-        """Finish the work of a killed writer of labels, so that its journal blocks nobody. If a run was killed, leave its journal to the next run."""
+        """Finish the work of a killed writer of labels, so that its journal does not block other writers. If a run was killed, leave the run's
+        journal to the next run."""
         kind = self._state.journal_kind()
         if kind == LABEL:
             current = Snapshot.take(self._path)

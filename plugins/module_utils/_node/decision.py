@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides what to do on one node (pure): from an observation and the options to a decision.
+"""Decides what to do on one node, from the observed state and the options (pure).
 
 Private to this collection; it may change without notice.
 """
@@ -39,7 +39,7 @@ class Decision(NamedTuple):
 
     advertisement: dict[str, Any]  # the result of advertise.decide, with the labels
     writes: dict[str, bytes | None]  # {path: new bytes, or None to remove the file}, in the order to write them
-    inserted: dict[str, dict[str, Any]]  # {path: what this collection inserts}, for the record
+    inserted: dict[str, dict[str, Any]]  # {path: the settings that this collection inserts}, for the record
     released: list[str]  # the files that will contain no change of this collection
     action: str | None  # restart or reload, if the daemon needs it
     restart: bool  # whether the daemon must restart
@@ -47,9 +47,9 @@ class Decision(NamedTuple):
     drift: list[str]  # a sentence for each difference between the node and the decision
     running: Running | None  # the settings that the daemon must show afterwards; None if the daemon is not changed
     diff: list[dict[str, str]]  # the diff of each written file, in Ansible's form
-    warnings: list[str]  # warnings for the user; the change happens anyway
-    refused: list[dict[str, str]]  # {id, text} for each reason why the change must not be made
-    adopted: list[str]  # sentences about the user's settings that this collection takes over; they are warnings too
+    warnings: list[str]  # warnings for the user; they do not prevent the change
+    refused: list[dict[str, str]]  # {id, text} for each reason that forbids the change
+    adopted: list[str]  # sentences about the user's settings that this collection takes over; these are warnings too
     runtime_stays: bool  # whether Docker keeps the user's own runtime nvidia after this collection is removed
     reload_units: bool  # whether systemd may reload the units
     reload_units_on_undo: bool  # whether systemd may reload the units when the change is undone
@@ -175,7 +175,7 @@ def _changed_contents(observed: Observation, edits: Mapping[str, Edit]) -> dict[
 
 
 def _daemon_json_after(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> dict[str, Any]:
-    """Return the daemon.json that dockerd reads after the change: the file in the options, or else the recorded file."""
+    """Return the daemon.json that dockerd reads after the change: the file that the options name, or else the file on record."""
     recorded = [path for path in edits if restore.is_daemon(inputs.observed.record.get(path))]
     path = inputs.params["daemon_config"]
     if path not in edits and recorded:
@@ -227,7 +227,7 @@ def _current_resources(params: Mapping[str, Any], observed: Observation, from_fl
 def _facts(params: Mapping[str, Any], observed: Observation, advertisement: Mapping[str, Any]) -> checks.Facts:
     decided = generic_resources.parse(advertisement["resources"])
     enforced = params.get("isolation") in (RESERVED, EXCLUSIVE)
-    by_card = enforced and guard_need.is_wanted(params, advertisement)  # the guard ties reserved memory to one card
+    by_card = enforced and guard_need.is_wanted(params, advertisement)  # only a guard makes a task use the memory of one particular card
     return checks.Facts(
         engine=observed.engine.get("version") if observed.engine else None,
         toolkit=observed.toolkit_version,

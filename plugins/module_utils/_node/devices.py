@@ -24,9 +24,9 @@ from .devices_state import DevicesState, is_wanted
 UNIT = "gpu-swarm-devices.service"
 SERVICE = "the service that creates CUDA's devices at boot (%s)" % UNIT
 
-# The dash before each command means that the command may fail. The service ends after a minute. Before 1.18, create-device-nodes stops at the first
-# device that exists. nvidia-modprobe is part of the driver. It creates the remaining devices and replaces a device with a wrong major number. If
-# nvidia-modprobe is not installed, nvidia-container-cli creates the device, in the same way as for a container of the legacy mode
+# The dash before each command means that the command may fail. systemd ends the service after a minute. Before 1.18, create-device-nodes stops at the
+# first device that exists. nvidia-modprobe, which is part of the driver, creates the remaining devices and replaces a device with a wrong major
+# number. If nvidia-modprobe is not installed, nvidia-container-cli creates the device, as it does for a container in the legacy mode
 # (load_kernel_modules in nvc.c).
 _UNIT = """\
 # Written by the Ansible collection fleet.gpu_swarm, which overwrites changes.
@@ -71,11 +71,11 @@ class Devices:
         return DevicesState(broken, problem)
 
     def install(self) -> None:
-        """Install the service and run it. The caller must check whether the devices exist then."""
+        """Install the service and run it. Afterwards the caller must check whether the devices exist."""
         self._unit.start(self._text())
 
     def remove(self) -> None:
-        """Remove the service. The devices stay, because they belong to the driver."""
+        """Remove the service, but not the devices, because the devices belong to the driver."""
         self._unit.stop()
         self._unit.remove()
 

@@ -51,7 +51,7 @@ def drift(
 
 
 def _shown(inputs: DecisionInputs) -> list[dict[str, Any]]:
-    """Return the generic resources that the daemon reports. If it does not run, return the resources that it would report after a start with
+    """Return the generic resources that the daemon reports. If the daemon does not run, return the resources that it would report after a start with
     daemon.json."""
     observed, path = inputs.observed, inputs.params["daemon_config"]
     if observed.engine and observed.engine["running"]:

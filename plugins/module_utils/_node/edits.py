@@ -29,7 +29,7 @@ _LEGACY = "legacy"
 
 
 def edits_of(inputs: DecisionInputs) -> dict[str, Edit]:
-    """Return {path: edit} in the order to write them, so that an option is never both a flag and in daemon.json."""
+    """Return {path: edit} in the order of writing. With this order, an option is never both a flag and in daemon.json."""
     state, observed = inputs.params["state"], inputs.observed
     if state == "absent":
         recorded = [file for file in observed.files if file.path in observed.record]
@@ -119,8 +119,8 @@ def _check_flags(inputs: DecisionInputs) -> None:
 
 
 def _mode_to_write(inputs: DecisionInputs) -> str | None:
-    """Return the mode that this toolkit needs. If this collection's mode is no longer needed, return the user's mode. None to leave the mode
-    alone."""
+    """Return the mode that this toolkit needs. If this collection's mode is no longer needed, return the user's mode. Return None if the mode must
+    not change."""
     if any(finding.id == checks.LEGACY_MODE for finding in inputs.findings):
         return _LEGACY
     if not _is_replaced(inputs.params, inputs.observed):

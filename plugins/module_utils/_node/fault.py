@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides whether a node has a fault, and returns the label that a watcher would report for it (pure).
+"""Decides whether a node has a fault, and returns the label that a watcher would report for this fault (pure).
 
-So a node without a watcher can be paused for a fault, too. Private to this collection; it may change without notice.
+So a run can also pause a node without a watcher. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .journal import INSERTED
 
 
 def advertised_on_record(record: Mapping[str, Mapping[str, Any]], path: str) -> list[str]:
-    """Return the UUIDs that a node advertises, as the record of its daemon.json says."""
+    """Return the UUIDs that a node advertises, according to the record of its daemon.json."""
     return advertised_uuids((record.get(path) or {}).get(INSERTED) or {})
 
 

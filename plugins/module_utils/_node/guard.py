@@ -62,11 +62,11 @@ class Guard:
 
     def install(self, wanted: GuardWanted) -> None:
         """Install the guard. The front is written last, because it calls all other files."""
-        _import_guard()  # if this node's Python cannot run the guard, stop here
+        _import_guard()  # this raises an error if the node's Python cannot run the guard
         created = self._make_home()
         if not CODE.is_installed(self.home):
             CODE.install(self.home)
-        self.adopt(wanted)  # write the holds before these settings apply to the first new task
+        self.adopt(wanted)  # write the holds first, because these settings apply to the next new task
         text = json.dumps({**wanted.settings, _CREATED: created}, indent=1, sort_keys=True) + "\n"
         self._write(_SETTINGS, text.encode("utf-8"), _files.NEW_FILE_MODE)
         self._put_front(wanted.front)

@@ -4,7 +4,7 @@
 
 """Decides about the guard's entry in daemon.json, its settings and its files (pure).
 
-The guard replaces the program of the runtime nvidia. It does not use a runtime name of its own, because a container keeps the name of its runtime.
+The guard replaces the program of the runtime nvidia. The guard has no runtime name of its own, because a container keeps the name of its runtime.
 Private to this collection; it may change without notice.
 """
 
@@ -24,8 +24,8 @@ from .guard_need import is_on_record, is_wanted
 from .guard_runtime import FORMER_PROGRAM, former_on_record, names_guard, runs_program
 from .restore import Edit
 
-# Key in the settings: the text of config.toml at the time of the run. If config.toml has changed since, the guard itself parses it. So a different
-# text alone is no drift.
+# Key in the settings: the text of config.toml at the time of the run. If config.toml has changed since the run, the guard itself parses it. So a
+# different text alone is no drift.
 _CONFIG_TEXT = "config"
 NOT_INSTALLED = "the guard of the GPUs is not installed"
 
@@ -86,7 +86,7 @@ def _data_root(inputs: DecisionInputs) -> str:
 
 
 def _listed_variables(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> tuple[str, ...]:
-    """Return the variables that config.toml names: the variables that this collection writes, and the variables that are in the file already."""
+    """Return the variables that config.toml names: the variables that this collection writes, and the variables that the file already contains."""
     written = bundle.split_words(inputs.advertisement["swarm_resource"]) if inputs.params["runtime_config"] in edits else []
     return tuple(dict.fromkeys([*written, *toolkit_config.listed_variables(_config_after(inputs, edits))]))
 

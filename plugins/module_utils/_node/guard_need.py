@@ -21,8 +21,8 @@ from .journal import INSERTED
 
 
 def mapped_kinds(advertisement: Mapping[str, Any]) -> list[str]:
-    """Return the kinds of slots and groups. NVIDIA's runtime does not know their values. So even at level off, only the guard can give their cards
-    to a task."""
+    """Return the kinds of slots and groups. NVIDIA's runtime does not know the values of these kinds. So even at level off, only the guard can give a
+    task the right cards."""
     return [kind for kind, values in advertisement["map"].items() if AMOUNT not in values]
 
 

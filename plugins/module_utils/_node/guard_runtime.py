@@ -28,8 +28,8 @@ def former_on_record(entry: Mapping[str, Any] | None) -> str | None:
 
 
 def former_program(inserted: Mapping[str, Any]) -> str:
-    """Return the program that the guard calls. If daemon.json was copied from another node, it may name the guard itself. Then return NVIDIA's
-    program."""
+    """Return the program that the guard calls. If daemon.json was copied from another node, it may name the guard itself; in this case, return
+    NVIDIA's program."""
     program = str(inserted.get(FORMER_PROGRAM) or RUNTIME_PATH)
     return RUNTIME_PATH if os.path.basename(program) == FRONT else program
 

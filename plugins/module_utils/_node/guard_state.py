@@ -21,14 +21,16 @@ FRONT = "nvidia-guard"
 
 
 def level_of(report: Mapping[str, Any] | None) -> str:
-    """Return the level of a reported guard, '' without a guard. ``reserved`` if its settings are unreadable, because the guard hides GPUs then."""
+    """Return the level of a reported guard; '' without a guard. Return ``reserved`` if the guard's settings are unreadable, because such a guard
+    hides GPUs."""
     if report is None:
         return ""
     return str(report["level"]) if report["level"] in LEVELS else RESERVED
 
 
 def _memory(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return {kind: {devices, mib}} of the kinds that are an amount of memory: their cards, and the least MiB that a task can use."""
+    """Return {kind: {devices, mib}} of the kinds that are an amount of memory. ``devices`` are the cards of the kind. ``mib`` is the smallest amount
+    that a task can use."""
     device_map, overhead_mib = settings.get("map"), settings.get("overhead_mib")
     amounts = {kind: values.get(AMOUNT) for kind, values in device_map.items() if isinstance(values, dict)} if isinstance(device_map, dict) else {}
     least_mib = 1 + (overhead_mib if isinstance(overhead_mib, int) else 0)

@@ -4,9 +4,9 @@
 
 """Keeps a lock, the journal of a change in progress, and the record of changed files on a node.
 
-``journal.json`` is written before the user's files change and contains the former files. It exists only during a change
-or after a run was killed. Then the next run starts from the same files. ``record.json`` stays between runs: the original
-files, the former values of changed keys, and the hash of the written content, so that ``state: absent`` can restore everything.
+``journal.json`` contains the former files. It is written before the user's files change, and removed after the change. If a run is killed, the next
+run finds the journal and starts from the same files. ``record.json`` exists between runs. It contains the original files, the former values of
+changed keys, and the hash of the written content. So ``state: absent`` can restore everything.
 
 Private to this collection; it may change without notice.
 """
@@ -96,7 +96,7 @@ class State:
     def open_journal(
         self, before: Iterable[_files.Snapshot], intended: Mapping[str, tuple[bytes | None, Mapping[str, Any] | None]], kind: str = RUN
     ) -> None:
-        """Write the journal. It contains each file before the change, and the new content.
+        """Write the journal: each file before the change, and its new content.
 
         ``intended`` is ``{path: (new bytes, the file's record after they are written)}``. If several runs were killed one
         after another, the journal contains the intended changes of all of them.
@@ -163,7 +163,7 @@ class State:
         return list(dict.fromkeys([*self.record(), *journaled]))
 
     def record_with_journal(self, snapshots: Iterable[_files.Snapshot]) -> Record:
-        """Return the record. For the files ``snapshots``, it includes changes that a killed run could not record any more."""
+        """Return the record. For the files in ``snapshots``, include changes that a run made but could not record before it was killed."""
         files = self.record()
         for current in snapshots:
             for name in [name for name in files if name != current.path and _is_same_file(name, current.path)]:
@@ -184,7 +184,7 @@ class State:
                 _files.write(entry["backup"], original.data, self._move, original.mode, original.owner)
 
     def backup_path(self, path: str) -> str:
-        """Return the path for a backup. It contains the file's path and the time."""
+        """Return the path for a backup. The path contains the file's path and the time."""
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         return os.path.join(self.directory, BACKUPS, path.lstrip("/") + "." + stamp)
 
@@ -247,7 +247,8 @@ def _try_lock(stream: IO[str]) -> bool:
 def _entry_after_kill(
     current: _files.Snapshot, journaled: _files.Snapshot, steps: Sequence[Mapping[str, Any]], entry: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
-    """Return the record of a file that a killed run wanted to change, as its present content shows. None if the run wanted to restore the file."""
+    """Return the record of a file that a killed run wanted to change. The file's present content decides. Return None if the run wanted to restore
+    the file."""
     recorded = [step["record"] for step in steps if step["sha256"] == current.sha256]
     if recorded:
         return recorded[-1]
@@ -255,14 +256,14 @@ def _entry_after_kill(
     if not intended:
         return None
     if journaled.sha256 != current.sha256:
-        # Someone has edited the file since. It may contain the changes of any killed run.
+        # Someone has edited the file since. The file may contain the changes of any killed run.
         return {**intended[-1], INSERTED: _merge_inserted([item[INSERTED] for item in intended]), "pristine": False}
-    # The file is unchanged, but the daemon may no longer run with it.
+    # The file is unchanged, but the running daemon may have loaded another content.
     return dict(entry) if entry else dict(intended[-1], original=current.to_json(), written=current.sha256, pristine=True)
 
 
 def _merge_inserted(dicts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the merged dicts. Lists are joined; of other values, the last one is used."""
+    """Return the merged dicts. Lists with the same key are joined. For other values, the last value is used."""
     merged: dict[str, Any] = {}
     for inserted in dicts:
         for key, value in inserted.items():
@@ -276,10 +277,10 @@ def entry_after_write(
 ) -> dict[str, Any]:
     """Return the record of one file after it was written.
 
-    ``inserted`` says what this collection inserted or removed. ``earlier`` is the file's former record, None at the first
-    write. ``backup`` is the path for a backup. It is used at the first write if the file existed. ``pristine`` in the record
-    says that nobody else has edited the file between this collection's writes. Then the original bytes are restored later.
-    After an edit, only this collection's changes are removed.
+    ``inserted`` says what this collection inserted or removed. ``earlier`` is the file's former record, None at the first write. ``backup`` is the
+    path for a backup, which is used at the first write if the file existed. ``pristine`` in the record says that nobody else has edited the file
+    between this collection's writes. In this case, a later run restores the original bytes. Otherwise a later run removes only this collection's
+    changes.
     """
     return {
         "original": earlier["original"] if earlier else snapshot.to_json(),

@@ -87,7 +87,7 @@ def _label_after_restart(inputs: DecisionInputs, uuids: Sequence[str], label: st
 
 
 def _can_be_shown(inputs: DecisionInputs, edit: Edit, action: str | None) -> bool:
-    """Return whether a run may write the label. It may not if a flag keeps dockerd from loading later values. The first label needs a restart:
+    """Return whether a run may write the label. A run may not if a flag prevents dockerd from loading later values. The first label needs a restart:
     a reload updates the node in the swarm, and only the watcher decides when an update is safe."""
     observed = inputs.observed
     if not observed.engine or engine_labels.blocking_flags(observed.engine["flags"] or observed.engine["unit_flags"]):

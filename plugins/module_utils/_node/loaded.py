@@ -4,9 +4,9 @@
 
 """Decides whether dockerd has loaded the present daemon.json. If not, a reload would apply other changes too.
 
-It compares digests of the file. Each digest is noted with the process that loaded the file, because times are wrong after someone has set the
-clock. Each restart and reload by this collection is noted in the file's record. The watcher notes restarts by others. If a run writes the file
-without a restart or reload, dockerd already has these settings, and the run adds no other settings.
+This code compares digests of the file. Each note has the digest and the process that loaded the file, not a time, because times are wrong after
+someone has set the clock. This collection notes each of its restarts and reloads in the file's record. The watcher notes the restarts by others. If a
+run writes the file without a restart or reload, dockerd already has these settings, and the run adds no other settings.
 Private to this collection; it may change without notice.
 """
 
@@ -55,8 +55,8 @@ def _note_in_record(entry: Mapping[str, Any]) -> Any:
 def is_loaded(notes: Sequence[Mapping[str, Any]], current: Snapshot, engine: Mapping[str, Any] | None) -> bool:
     """Return whether dockerd has loaded the present file.
 
-    The notes about the running process decide; the first note is newer. If no note is about the running process, all notes must have the file's
-    digest. Then each start since has read the same bytes.
+    If notes are about the running process, the first of these notes decides, because it is the newest. If no note is about the running process, all
+    notes must have the file's digest. In this case, each later start has read the same bytes.
     """
     if not engine or not engine["running"] or not current.existed:
         return False

@@ -27,7 +27,7 @@ DIRECTORIES = {PAUSE: "metrics_directory", JOBS: "log_directory"}
 
 
 def manager_state(state_dir: str, root: str = "/") -> dict[str, Any] | None:
-    """Return {version, settings, running} of the part that pauses nodes; None if it is not installed.
+    """Return {version, settings, running} of the part that pauses nodes; None if this part is not installed.
 
     After a killed run, the part may still run without its settings.
     """

@@ -64,7 +64,7 @@ class Node:
     ``params`` are the options of the module gpu_node. ``run(argv)`` returns ``(rc, stdout, stderr)``. ``move(src,
     dest)`` replaces a file atomically. ``diff`` says whether the result shows how the files change.
 
-    ``facts`` contains the data about the engine and its swarm. The data is returned even if something else is wrong with the node.
+    ``facts`` contains the data about the engine and its swarm. A module returns this data even if something else is wrong with the node.
     """
 
     root = "/"  # the root of the machine's files; tests have their own
@@ -114,7 +114,7 @@ class Node:
         require_own_python(self.params)
         decision = decide(self.params, observed)
         result = {**result_of(self, observed, decision, decision.changed), **self._try_cuda(observed)}
-        # The plan lists settings that will be adopted. They are warnings only when they are adopted.
+        # The plan lists the settings that a run will adopt. Warnings about these settings follow when the run adopts them.
         result["warnings"] = [text for text in result["warnings"] if text not in decision.adopted]
         return result
 
@@ -155,7 +155,8 @@ class Node:
             self._cards.write(observed.cards)
 
     def _try_cuda(self, observed: Observation) -> dict[str, str | None]:
-        """Return why CUDA does not start. Do not try if a device is missing: drift reports the missing device, and libcuda could create it."""
+        """Return why CUDA does not start. Do not start CUDA if a device is missing: drift reports the missing device, and libcuda could create the
+        device."""
         if not (self.params.get("try_cuda") and observed.gpus) or observed.devices.problem:
             return {}
         from .._gpu import cuda  # imported here, because only the role verify needs this file
@@ -180,7 +181,7 @@ class Node:
             return
         refuse(self, observed, decision, decision.action)
         if not decision.guard_drift:
-            self.guard.adopt(decision.guard)  # only daemon.json no longer names the guard, and tasks may have started since
+            self.guard.adopt(decision.guard)  # daemon.json no longer names the guard, and tasks may have started meanwhile
             yield
             return
         with self.guard.restored_on_failure():
@@ -199,8 +200,8 @@ class Node:
         return observed, decision
 
     def _wait_for_drain(self, observed: Observation, decision: Decision) -> Observation:
-        """Wait for the drain, and return the node's state afterwards. If nobody has edited its files meanwhile, read only its containers again,
-        so that the node returns to service sooner."""
+        """Wait for the drain, and return the node's state afterwards. If nobody has edited the node's files meanwhile, read only the containers
+        again, so that the node returns to service sooner."""
         began = time.monotonic()
         validate(self, decision)
         self.engine.await_drain(self.params["drain_timeout"])
@@ -267,8 +268,8 @@ class Node:
         return self._cards.updated_with(list(map(card_of, gpus)), fault.advertised_on_record(record, self.params["daemon_config"]))
 
     def _toolkit_problem(self, observed: Observation) -> str | None:
-        """Return why NVIDIA's toolkit cannot give GPUs to containers. Do not try if a card has failed, because the decision says more about the
-        card."""
+        """Return why NVIDIA's toolkit cannot give GPUs to containers. Do not try the toolkit if a card has failed, because the decision says more
+        about the card."""
         if not devices_state.is_wanted(self.params) or not observed.gpus or any(gpu["health"]["state"] == "failed" for gpu in observed.gpus):
             return None
         from . import trial  # imported here: most nodes have no GPUs
@@ -280,7 +281,7 @@ class Node:
     def _use_libraries(self) -> None:
         _libraries.add_to_path(self.params["library_path"], self.params["state_dir"])
         if self.params["advertise"] and self.params["state"] == "present" and not self.params["library_path"]:
-            binding.find_binding()  # if the library is missing, stop here: the controller sends it and calls the module again
+            binding.find_binding()  # this raises an error if the library is missing; the controller then sends the library and calls the module again
 
     def _former_program(self, observed: Observation) -> str:
         """Return the program of the runtime nvidia before the guard."""
@@ -299,7 +300,7 @@ class Node:
         return GuardState(os.path.join(str(self.root), guard_state.HOME)).program
 
     def _installed_level(self) -> str:
-        """Return the level of the installed guard, ``off`` without one. ``reserved`` if its settings are unreadable."""
+        """Return the level of the installed guard; ``off`` without a guard, ``reserved`` if its settings are unreadable."""
         report = self.guard.inspect().report() if os.path.lexists(os.path.join(str(self.root), guard_state.HOME)) else None
         return guard_state.level_of(report) or OFF
 
@@ -351,7 +352,7 @@ class Node:
         return engine, units
 
     def _ambiguous_addresses(self, engine: Mapping[str, Any]) -> list[str]:
-        """Return the addresses that Docker cannot choose between. Because of them, Docker refuses to start a swarm on this node."""
+        """Return the addresses that Docker cannot choose between. With such addresses, Docker refuses to start a swarm on this node."""
         settings = [*engine["flags"], *engine["unit_flags"], str(Snapshot.take(self.params["daemon_config"]).data)]
         if not engine["running"] or engine["swarm"]["state"] == "active" or any(DEFAULT_ADDRESS in str(text) for text in settings):
             return []

@@ -25,8 +25,8 @@ class Observation(NamedTuple):
     gpus: Sequence[dict[str, Any]]  # one record of _gpu for each GPU; empty if NVML is not read
     driver_version: str | None  # version of NVIDIA's driver; None if NVML is not read
     cuda_version: str | None  # the newest CUDA that the driver supports
-    daemon: Snapshot  # the file that daemon_config names
-    runtime: Snapshot  # the file that runtime_config names
+    daemon: Snapshot  # the daemon.json that the option daemon_config names
+    runtime: Snapshot  # the config.toml that the option runtime_config names
     record: dict[str, dict[str, Any]]  # {path: the original and the written content} of each file that this collection changed
     engine: dict[str, Any] | None  # the result of Engine.inspect; None if Docker Engine is not installed
     containers: Sequence[dict[str, Any]]  # the running containers

@@ -26,7 +26,7 @@ class Edit(NamedTuple):
 
     content: bytes | None  # the new bytes, or None to remove the file
     notes: list[str]  # sentences about this edit for the user
-    inserted: dict[str, Any]  # what this collection inserts, for the record
+    inserted: dict[str, Any]  # the settings that this collection inserts, for the record
 
 
 def is_unit(entry: Mapping[str, Any] | None) -> bool:

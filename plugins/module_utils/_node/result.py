@@ -96,8 +96,8 @@ def _find_fault(params: Mapping[str, Any], observed: Observation, decision: Deci
 
 
 def _toolkit_fault(params: Mapping[str, Any], observed: Observation) -> str | None:
-    """Return the fault of a node if its toolkit cannot give GPUs to containers. Missing devices of CUDA are drift and no fault: the run creates
-    them."""
+    """Return the fault of a node if its toolkit cannot give GPUs to containers. Missing devices of CUDA are drift, not a fault, because the run
+    creates them."""
     is_accepted = NO_CONTAINER in (params.get("accept_risks") or ())
     if not observed.toolkit_problem or is_accepted or not fault.advertised_on_record(observed.record, params["daemon_config"]):
         return None

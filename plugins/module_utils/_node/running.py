@@ -24,7 +24,7 @@ class Running(NamedTuple):
     resources: list[str]  # KIND=value, sorted
     default_runtime: str | None
     label: str | None = None  # the key of a label that the daemon must have; its value does not matter
-    program: str | None = None  # the program of the runtime nvidia, if that is or was a guard
+    program: str | None = None  # the program of the runtime nvidia, if this program is or was a guard
 
 
 def running_wanted(doc: Mapping[str, Any], flags: Sequence[str] = ()) -> Running:

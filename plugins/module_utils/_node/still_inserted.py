@@ -5,7 +5,7 @@
 """Checks whether a file still contains what this collection wrote into it (pure).
 
 The watcher reports missing parts as drift, because the next run of ``provision`` would write them again. Other keys, another order and other
-whitespace are no drift. A missing health label is no drift either, because the watcher itself writes the label again.
+whitespace are not drift. A missing health label is not drift either, because the watcher itself writes the label again.
 
 Private to this collection; it may change without notice.
 """

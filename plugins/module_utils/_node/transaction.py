@@ -4,8 +4,8 @@
 
 """Applies a decision to one node, either completely or not at all.
 
-A run may be killed at any point, because it works in this order: refuse → validate → journal → files → daemon → record → remove the
-journal. If a journal exists, the next run knows the state before the change.
+A run may be killed at any point. It works in this order: refuse → validate → journal → files → daemon → record → remove the journal. If a journal
+exists, the next run reads the state before the change from the journal.
 
 Private to this collection; it may change without notice.
 """
@@ -155,7 +155,8 @@ def _refuse_new_containers(node: Target, observed: Observation) -> None:
 
 
 def _write_or_remove(path: str, data: bytes | None, move: Move, entry: Mapping[str, Any] | None) -> None:
-    """Write or remove a file. ``entry`` is its record. If a removed file is restored, it gets its former mode and owner."""
+    """Write or remove a file. ``entry`` is the file's record. If the file was removed earlier and is now restored, it gets its former mode and
+    owner."""
     if data is None:
         _files.remove(path)
     else:
@@ -192,7 +193,7 @@ def _undo(
             _act_on_daemon(node, action, lambda view: None, reload_units and not engine["needs_reload"])
             outcome += " and %s runs with them again" % node.engine.unit
         except GpuSwarmError as problem:
-            # The next run finds the journal, and this message names both causes.
+            # The next run finds the journal. This message names both causes.
             return False, "%s, but %s does not run with them yet: %s. Check 'journalctl -u %s' and run this again." % (
                 outcome, node.engine.unit, str(problem).rstrip("."), node.engine.unit,
             )  # fmt: skip
@@ -217,8 +218,7 @@ def _record_after(node: Target, observed: Observation, decision: Decision) -> Re
 def _intended_change(current: _files.Snapshot, decision: Decision, record: Record) -> tuple[bytes | None, Mapping[str, Any] | None]:
     """Return a file's new content, and the file's record in case this run is killed right after writing the file.
 
-    A restored file gets the record of a file that was written unchanged, because the daemon may still have to be
-    started with it.
+    A restored file gets the record of a file that was written unchanged, because the daemon may not have been started with this file yet.
     """
     data = decision.writes.get(current.path, current.data)
     if current.path not in decision.released:

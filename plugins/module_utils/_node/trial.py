@@ -57,8 +57,8 @@ def trial_of(values: Mapping[str, Any], mode: str | None, uuids: Sequence[str]) 
 
 
 def _legacy(values: Mapping[str, Any]) -> Trial | None:
-    """Return the command that the hook runs, from the values of [nvidia-container-cli]. None if the values set an environment, because a trial
-    cannot repeat it."""
+    """Return the command that the hook runs, from the values of [nvidia-container-cli]. None if the values set an environment, because a trial cannot
+    use the same environment."""
     if values.get("environment"):
         return None
     return Trial([values.get("path") or CLI, *("--%s=%s" % (name, values[name]) for name in _OPTIONS if values.get(name)), "info"])

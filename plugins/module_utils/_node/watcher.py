@@ -49,7 +49,7 @@ TimeoutStopSec=60
 RuntimeDirectory=gpu-swarm
 RuntimeDirectoryMode=0700
 """
-# Not only AF_UNIX: getent may query a directory of users in the network.
+# AF_UNIX is not enough: getent may query a directory of users in the network.
 _FAMILIES = "AF_UNIX AF_INET AF_INET6 AF_NETLINK"
 
 
@@ -81,7 +81,7 @@ class Watcher:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def inspect(self, blocked: str | None, label: str | None = None) -> WatcherState:
-        """Return the state of the watcher. ``label`` is the label that dockerd shows, ``blocked`` says why it cannot be changed."""
+        """Return the state of the watcher. ``label`` is the label that dockerd shows. ``blocked`` says why the label cannot be changed."""
         status = read_mapping(self._status)
         findings = (read_mapping(self._allocations) or {}).get("found") or ()
         missing = is_wanted(self._params) and not self.is_installed()
@@ -106,7 +106,7 @@ class Watcher:
 
     def install(self) -> None:
         """Install the service and restart it."""
-        self._load()  # if this node's Python cannot run the code, stop here
+        self._load()  # this raises an error if the node's Python cannot run the code
         self._service.install(self._settings())
         _zip_import.save_compiled(os.path.join(self.home, installed.CURRENT, PACKAGE))
         failure = self._service.start(self._unit_text())
@@ -148,8 +148,8 @@ class Watcher:
         return self._params.get("health_report") or (self._service.settings() or {}).get("health_report") or FAULTS
 
     def _unit_text(self) -> bytes:
-        """Return the unit, only with the limits of every service. NVML and NVIDIA's programs may have to load the driver, create its devices
-        and change /sys. The watcher also reads the kernel's log."""
+        """Return the unit. It has only the limits that every service has, because NVML and NVIDIA's programs may have to load the driver, create its
+        devices and change /sys. The watcher also reads the kernel's log."""
         service = _SERVICE.replace("{command}", self._service.command())
         # Resolve links here, because systemd ignores a link below another writable directory.
         writable = [os.path.realpath(self._state.directory), os.path.dirname(os.path.realpath(self._params["daemon_config"]))]

@@ -21,7 +21,7 @@ HOME = "health"
 STATUS = "run/gpu-swarm/health.json"
 # The label's key in the record of daemon.json.
 LABEL_KEY = "label"
-# Which labels the watcher writes while tasks run here. Each new label updates the node, and an old leader may stop a task at an update.
+# The labels that the watcher writes while tasks run here. Each new label updates the node, and an old leader may stop a task at an update.
 ALL, FAULTS = "all", "faults"
 NOT_INSTALLED = "the watcher of the GPUs is not installed"
 
@@ -45,10 +45,10 @@ class WatcherState(NamedTuple):
     """The state of the watcher that one inspection has read."""
 
     drift: Sequence[str]  # a sentence for each difference from the wanted watcher
-    blocked: str | None  # why its label cannot be changed now
+    blocked: str | None  # why the watcher's label cannot be changed now
     status: dict[str, Any] | None  # the watcher's status file
     shown: str | None = None  # the label that the managers see
-    errors: Sequence[Mapping[str, Any]] = ()  # errors of cards that the driver has logged since the boot, even before this watcher
+    errors: Sequence[Mapping[str, Any]] = ()  # errors of cards that the driver has logged since the boot, even before the watcher started
     allocation_findings: Sequence[Any] = ()  # differences between processes and reservations
     missing: bool = False  # whether the node needs a watcher but has none
 

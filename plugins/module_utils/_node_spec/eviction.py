@@ -22,8 +22,8 @@ from .._tasks.restarts import Restarts
 from .._tasks.tasks import ENDED, WANTED, age, assigned, is_job, is_movable
 from .updates import Change
 
-# At any update of an active node, the enforcer of such a leader rejects one of the tasks with an allocated generic resource
-# of this type. It does not matter what the update changes (moby#44378, swarmkit#3082, swarmkit#3162).
+# At any update of an active node, the constraint enforcer of such a leader rejects one of the tasks that have generic resources of this type. The
+# content of the update does not matter (moby#44378, swarmkit#3082, swarmkit#3162).
 REJECTS_HOLDERS = {
     list: checks.BY_ID["old-leader-evicts-gpu-tasks"].versions,
     int: checks.BY_ID["old-leader-evicts-discrete-tasks"].versions,
@@ -79,7 +79,7 @@ def _verdict(change: Change, task: Mapping[str, Any], service: Mapping[str, Any]
     constraint = broken(constraints, after.get("Labels") or {})
     if constraint is None:
         return None
-    # Swarm enforces constraints only on active nodes. On any other node, it enforces them when the node becomes active again.
+    # Swarm enforces constraints only on active nodes. If the node is not active, swarm enforces them once the node is active again.
     active = after["Availability"] == "active"
     broken_before = broken(constraints, before.get("Labels") or {}) is not None
     if broken_before and (before["Availability"] == "active" or not active):

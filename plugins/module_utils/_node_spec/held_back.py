@@ -17,7 +17,7 @@ from .updates import Want
 
 def held_back(wants: Iterable[Want], ledger: Callable[[], Mapping[str, Any]]) -> list[dict[str, str]]:
     """Return {id, hostname, reason} of each node that must wait. Read the ledger only if a node may have to wait. Nodes that are
-    not in the ledger are ignored; the caller reports such an error."""
+    not in the ledger are ignored, because the caller reports them."""
     conditional = [want for want in wants if want.get("if_shown") is not None]
     if not conditional:
         return []

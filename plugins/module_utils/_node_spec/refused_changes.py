@@ -22,7 +22,7 @@ Evictions = Callable[[Sequence[Change]], Sequence[List[Dict[str, Any]]]]
 ANY, MOVABLE, NONE = "any", "movable", "none"
 CHOICES = [ANY, MOVABLE, NONE]
 
-# A part of a change may be written: if a node's labels must not change, the node can still get its availability back.
+# Sometimes only a part of a change may be written. For example, if a node's labels must not change, the node can still get its former availability.
 WITHOUT_LABELS = {"labels": None, "mark": KEEP}
 NOTHING = {**WITHOUT_LABELS, "maintained": None, "availability": None, "remember": False, "role": None}
 
@@ -32,8 +32,8 @@ def decide(
 ) -> list[Decision]:
     """Return a Decision for each change, in the order of ``wants``. ``nodes`` are the nodes from the API.
 
-    ``evictions`` returns the tasks that each change in a list evicts (see the file eviction). It reads all tasks of the
-    swarm, so it is called at most once, and only if anything changes.
+    ``evictions`` returns the tasks that each change in a list evicts (see eviction.py). This function reads all tasks of the swarm, so this code
+    calls it at most once, and only if anything changes.
     """
     by_id = {node["ID"]: node for node in nodes}
     choices = [_choices(by_id[change["id"]], change, want, prefix) for change, want in zip(changes, wants)]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Updates labels, availability and role of many nodes: decides about the changes (pure), and writes each node with one versioned update.
+"""Updates labels, availability and role of many nodes. Decides about the changes (pure), and then writes each node with one versioned update.
 
 Private to this collection; it may change without notice.
 """
@@ -73,7 +73,7 @@ def check(wants: Iterable[Want], prefix: str) -> list[Want]:
 
 
 def plan(nodes: Sequence[Mapping[str, Any]], wants: Sequence[Want], prefix: str) -> list[Change]:
-    """Return a change for every want, in order. Raises one SwarmError that lists all problems."""
+    """Return one change for each entry of the option ``nodes``, in order. Raises one SwarmError that lists all problems."""
     by_id = {node["ID"]: node for node in nodes}
     unknown = [want["id"] for want in wants if want["id"] not in by_id]
     if unknown:
@@ -109,7 +109,7 @@ def plan_one(node: Mapping[str, Any], want: Want, prefix: str) -> Change:
 
 
 def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tuple[dict[str, str], list[str]]:
-    """Return the node's labels, with the wanted labels and the mark of its host, and the problems."""
+    """Return (labels, problems). The labels are the node's labels after the change, with the label of the node's host."""
     labels = dict(before.get("Labels") or {})
     problems = []
     if want["labels"] is not None:
@@ -125,7 +125,7 @@ def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tu
     elif host:
         labels = owned_labels.mark(labels, host, want.get("mark"), prefix)
     if want.get("mark") == owned_labels.REMOVE and not is_set_by_run(before, prefix):
-        _forget(labels, *(prefix + key for key in NOTES))  # someone has changed the availability since, so no later return would remove these labels
+        _forget(labels, *(prefix + key for key in NOTES))  # someone has changed the availability, so no later run would remove these labels
     if want.get("maintained"):
         labels = owned_labels.add_maintained(labels, want["maintained"], prefix)
     return labels, problems
@@ -134,25 +134,25 @@ def _labels(name: str, before: Mapping[str, Any], want: Want, prefix: str) -> tu
 def _availability(
     name: str, before: Mapping[str, Any], want: Want, labels: Mapping[str, str], prefix: str
 ) -> tuple[dict[str, str], str | None, list[str]]:
-    """Return the labels with or without the former availability, the new availability (None for no change), and the problems."""
+    """Return (labels, availability, problems). The labels may record the former availability. The availability is None if it does not change."""
     labels, problems, availability = dict(labels), [], want["availability"]
     mark, since, fault = prefix + FORMER, prefix + SINCE, prefix + owned_labels.PAUSED_FOR
-    noted = {since: want.get("now"), prefix + BY: want.get("by")}  # the value contains the time and the playbook
+    noted = {since: want.get("now"), prefix + BY: want.get("by")}  # the labels with the time of the change and the playbook
     if availability == "former":
         if not _may_return(paused_for(before, prefix), want):
-            return labels, None, []  # the node has another fault by now
+            return labels, None, []  # the node has another fault now
         _forget(labels, *noted, fault)
         availability, set_by_run = read_mark(labels.pop(mark, None))
         if availability not in AVAILABILITIES + (None,):
             problems.append("%s has label %s=%s, which is not an availability" % (name, mark, availability))
         if before["Availability"] != set_by_run:
-            availability = None  # someone has changed the availability since, so do not change it
+            availability = None  # someone has changed the availability since the run, so keep it
     elif want.get("paused_for") and before["Availability"] != ACTIVE:
-        availability = None  # someone has paused or drained the node, and decides when it returns
+        availability = None  # someone has paused or drained the node and will also make it active again
     elif want["remember"]:
         former, set_by_run = read_mark(labels.get(mark))
         if former is None or before["Availability"] != set_by_run:
-            former = before["Availability"]  # someone has changed the availability since, so the mark is no longer valid
+            former = before["Availability"]  # someone has changed the availability since the run, so the mark is no longer valid
             _forget(labels, *noted, fault)
         labels[mark] = former if availability in (None, PAUSED) else "%s/%s" % (former, availability)
         for key, value in noted.items():
@@ -164,7 +164,8 @@ def _availability(
 
 
 def _may_return(fault: str | None, want: Want) -> bool:
-    """Return whether a node that is paused for ``fault`` may return, because the caller knows this fault or found that it is over."""
+    """Return whether a node that is paused for ``fault`` may return to service. It may if the caller knows this fault, or has found that the fault is
+    over."""
     over = want.get("over")
     return fault in (None, want.get("paused_for")) or bool(over and label.is_same_fault(fault, over))
 
@@ -175,8 +176,8 @@ def _forget(labels: dict[str, str], *keys: str) -> None:
 
 
 def _known_fault(labels: dict[str, str], before: Mapping[str, Any], reported: str | None, want: Want, prefix: str) -> dict[str, str]:
-    """Return the labels. A node that returns to service may still report the fault that paused it, or a fault that is over. In this case,
-    add the fault to the labels, so that no manager pauses the node for this fault again."""
+    """Return the labels, with the reported fault if it is a known fault. When a node returns to service, it may still report the fault for which it
+    was paused, or a fault that is over. The label with this fault prevents a manager from pausing the node again for the same fault."""
     known_faults = [fault for fault in ((before.get("Labels") or {}).get(prefix + owned_labels.PAUSED_FOR), want.get("over")) if fault]
     if want["availability"] != "former" or want.get("mark") == owned_labels.REMOVE or not reported:
         return labels

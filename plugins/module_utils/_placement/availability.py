@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads a node's availability, and the labels that mark a change of the availability by a run (pure).
+"""Reads a node's availability, and the labels in which a run records that it changed the availability (pure).
 
 Private to this collection; it may change without notice.
 """
@@ -22,7 +22,7 @@ _PARTICIPLES = {PAUSED: "paused", DRAINED: "drained"}
 
 
 def read_mark(value: str | None) -> tuple[str | None, str]:
-    """Return (the former availability, the availability that the run set).
+    """Return (the availability before the run, the availability that the run set).
 
     A mark ``active`` means ``active/pause``. Without a mark, return (None, …).
     """

@@ -26,16 +26,16 @@ class Tally:
     """The tasks of one service."""
 
     def __init__(self) -> None:
-        self.live = 0  # assigned to a node, and swarm wants them to run
-        self.waiting = 0  # not assigned yet
+        self.live = 0  # tasks that are assigned to a node and that swarm wants to run
+        self.waiting = 0  # tasks that the scheduler has not placed yet
         self.unallocated = 0  # waiting tasks without an address in their networks
         self.delayed = 0  # live tasks that start after a delay
-        self.complete = 0  # complete in the job's current iteration
+        self.complete = 0  # tasks that are complete in the job's current iteration
         self.ended = 0  # tasks that ended and were not started again
         self.since: str | None = None  # when the first waiting task began to wait
         self.scheduler_message = ""  # why the scheduler could not place a waiting task
         self.failure = ("", "")  # when the last task failed, and why
-        self.networks: set[str] = set()  # the drivers of its networks
+        self.networks: set[str] = set()  # the drivers of the service's networks
         self.nodes: set[str] = set()  # nodes with a live or waiting task
         self.slots: set[int] = set()  # slots with a live or waiting task
         self.last: dict[int, tuple[str, str]] = {}  # by slot: creation time and state of the newest task that is neither live nor waiting

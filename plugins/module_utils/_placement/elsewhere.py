@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds out whether a task could run on a node other than its own (pure), by the requirements of its service.
+"""Finds out whether another node could run a task (pure).
 
-Makes the same comparisons as ``pending``, but with the total resources of nodes, because free resources change all the time.
+Compares the requirements of the task's service with each node, as ``pending`` does. This code uses the nodes' total resources, because free resources
+change all the time.
 Private to this collection; it may change without notice.
 """
 
@@ -32,9 +33,10 @@ def set_elsewhere(records: Sequence[Mapping[str, Any]], nodes: Iterable[Mapping[
 
 
 def _suitable_nodes(service: Mapping[str, Any] | None, schedulable: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str] | None:
-    """Return the ids of up to two nodes that could run the service's tasks. Two nodes are enough, because one of them is not the task's own node.
+    """Return the ids of up to two nodes that could run the service's tasks. Two nodes are enough, because at most one of the two is the task's
+    present node.
 
-    Return None for a global service, because its tasks belong to their nodes. Return None for a removed service too.
+    Return None for a global service, because each of its tasks belongs to one node. Return None for a removed service too.
     """
     if service is None or is_global(service):
         return None

@@ -69,7 +69,7 @@ class SwarmState(NamedTuple):
 def explain_services(
     names: Collection[str], services: Iterable[Mapping[str, Any]], state: SwarmState, most: int | None = None
 ) -> list[dict[str, Any]]:
-    """Return explanations of the services with these names or ids, ordered by name. ALL stands for every service with too few tasks.
+    """Return explanations of the services with these names or ids, ordered by name. ALL means every service with too few tasks.
 
     Explains at most ``most`` services, because each service is compared with every node. The services that have waited longest are chosen.
     """
@@ -93,7 +93,7 @@ def explain(service: Mapping[str, Any], state: SwarmState) -> dict[str, Any]:
     tally, size = census.tally_of(service["ID"]), size_of(service)
     demand = demand_of(service, tally.networks)
     checked = [CheckedNode(spot, failed(demand, spot)) for spot in spots(demand, places, census)]
-    if is_global(service):  # a node that has a task needs no second task
+    if is_global(service):  # each node runs only one task of the service
         checked = [node for node in checked if not node.spot.replicas]
     feasible = [node for node in checked if not node.fails]
     needed, rooms = still_needed(service, tally), [room(demand, node.spot) for node in feasible]
@@ -176,15 +176,15 @@ def _room_text(demand: Demand, node: CheckedNode, service: str) -> str:
 
 
 def tasks_to_end(missing: Mapping[str, float], tasks: Iterable[Mapping[str, Any]], service: str) -> list[Mapping[str, Any]]:
-    """Return the fewest tasks of other services whose allocations would be enough.
+    """Return tasks of other services, as few as possible. If these tasks ended, the node would have enough resources.
 
-    [] if CPUs or memory are missing, because CPUs and memory are not allocated piece by piece.
+    Return [] if CPUs or memory are missing, because the tasks' allocations contain only generic resources.
     """
     still_missing, chosen = dict(missing), []
     candidates = [task for task in tasks if task["service"] != service and any(_allocated(task, kind) for kind in missing)]
     while still_missing and candidates:
         enough = [task for task in candidates if all(_allocated(task, kind) >= amount for kind, amount in still_missing.items())]
-        # Choose the smallest task that is enough alone, or else the largest.
+        # Choose the smallest task that frees enough by itself. If no task does, choose the task that frees the most.
         best = min(enough, key=_size) if enough else max(candidates, key=lambda task: _contribution(task, still_missing))
         candidates.remove(best)
         chosen.append(best)
@@ -218,7 +218,7 @@ def _plain(text: str) -> str:
     return text.replace("%", "%%")
 
 
-# Filters other than resources. Filters that are easiest to pass are first.
+# All filters except resources. The filters that are easiest to pass are first.
 _DESCRIPTIONS: tuple[tuple[str, Callable[[Demand, CheckedNode], str]], ...] = (
     (READY, lambda dummy_demand, node: "%%s: room, but it takes no new tasks (%s)" % _plain(why_closed(node.spot.place.record))),
     (PORTS, _ports),

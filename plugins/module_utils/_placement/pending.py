@@ -34,7 +34,7 @@ class Place(NamedTuple):
     free: dict[str, float]
 
 
-# (constraints, platforms) -> the places that meet these requirements.
+# (constraints, platforms) -> the nodes that meet these requirements.
 PlacesByPlacement = Dict[Tuple[Tuple[str, ...], Tuple[Tuple[Any, Any], ...]], List[Place]]
 
 
@@ -66,7 +66,7 @@ def pending(
     # Imported here, because this code is not needed while no task waits.
     places = [place(node, by_id[node["ID"]], reserved) for node in nodes] if waiting else []
     places_by_placement: PlacesByPlacement = {}
-    missing: dict[tuple[str, str | None], list[str]] = {}  # by needs and node, because thousands of services may have the same needs
+    missing: dict[tuple[str, str | None], list[str]] = {}  # reasons by needs and node, because thousands of services may have the same needs
     groups = []
     for (dummy_service, node_id, reason, needs), group in waiting.items():
         wants = wanted_by(group["spec"])
@@ -103,7 +103,7 @@ def place(node: Mapping[str, Any], record: Mapping[str, Any], reserved: Mapping[
 
 
 def required_free(amount: float) -> float:
-    """Return the amount that must be free for the scheduler: at least one, even if the task reserves 0.
+    """Return how much a node must have free before the scheduler chooses it. The result is at least 1, even if the task reserves 0.
 
     A reservation of 0 takes all free resources of a named kind, and nothing of a counted kind.
     """
@@ -120,7 +120,7 @@ def wanted_by(spec: Mapping[str, Any]) -> dict[str, Any]:
 def _reasons(
     spec: Mapping[str, Any], wants: Mapping[str, Any], places: Sequence[Place], node_id: str | None, places_by_placement: PlacesByPlacement
 ) -> list[str]:
-    """Return why no node takes these tasks, as texts; [] if the ledger shows no reason."""
+    """Return texts that say why no node can run these tasks now; [] if the ledger shows no reason."""
     placement = spec.get("Placement") or {}
     constraints, platforms = placement.get("Constraints") or [], placement.get("Platforms") or []
     if node_id:  # a task of a global service can run only on this node
@@ -139,7 +139,7 @@ def _reasons(
 def total_shortfall(
     wants: Mapping[str, Any], constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Sequence[Place]
 ) -> list[str]:
-    """Return why no node could take such tasks even if it were idle, as texts."""
+    """Return texts that say why no node could run such tasks, even an idle node."""
     return _permanent_reasons(wants, constraints, platforms, places, _matching_places(constraints, platforms, places)) if places else []
 
 
@@ -215,7 +215,7 @@ def _too_little_free(wants: Mapping[str, Any], places: Sequence[Place]) -> list[
 
 
 def amount_of(kind: str, amount: float, unit: bool = False) -> str:
-    """Return the amount as text, with its unit if ``unit``. CPUs and GiB may have decimals. The text explains a reservation of 0."""
+    """Return the amount as text. If ``unit`` is true, the text has a unit and explains a reservation of 0. CPUs and GiB may have decimals."""
     if unit and not amount:
         return "1 or more %s (value: 0 means all free ones)" % kind
     number = "%d" % amount if kind not in UNITS else ("%.2f" % (amount / UNITS[kind])).rstrip("0").rstrip(".")

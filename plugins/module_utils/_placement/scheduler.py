@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds the nodes that could run a task of a service (pure): the filters of swarmkit's scheduler, in its order, applied to the nodes of a ledger.
+"""Finds the nodes that could run a task of a service (pure). Applies the filters of swarmkit's scheduler to the nodes of a ledger, in the scheduler's
+order.
 
-Follows manager/scheduler/pipeline.go and filter.go, which are the same from Docker Engine 20.10 to 29 except for cluster volumes. This
-code does not check cluster volumes. It finds all nodes that could run a task, and does not predict which node the scheduler would choose. The
+Follows manager/scheduler/pipeline.go and filter.go. From Docker Engine 20.10 to 29, these files differ only in cluster volumes, and this code does
+not check cluster volumes. This code finds all nodes that could run a task, and does not predict which node the scheduler would choose. The
 scheduler's own messages count only the nodes that the scheduler has looked at.
 Private to this collection; it may change without notice.
 """
@@ -79,7 +80,7 @@ def failed(demand: Demand, spot: Spot) -> list[str]:
 
 
 def room(demand: Demand, spot: Spot) -> int | None:
-    """Return how many such tasks fit at once on a node that passes all filters; None for no limit."""
+    """Return how many tasks with this demand fit at the same time on a node that passes all filters; None for no limit."""
     limits = [int(spot.place.free.get(kind, 0) // amount) for kind, amount in demand.wants.items() if amount]
     limits += [1] if any(takes_all(kind, amount, spot.place.record) for kind, amount in demand.wants.items()) else []
     if demand.max_replicas:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Calculates the room that an update with ``order: start-first`` needs for new tasks while the old ones run (pure).
+"""Calculates the room that an update with ``order: start-first`` needs for new tasks while the old tasks run (pure).
 
 swarmkit's updater (manager/orchestrator/update/updater.go) ends an old task once the new task of its slot runs. Then the next waiting new task
 can take the place of the old task. So one free place is enough for any number of tasks, unless a new task cannot use an old task's place.
@@ -57,7 +57,7 @@ def updated_service(service: Mapping[str, Any], spec: Mapping[str, Any], new_id:
 def without_stuck(tasks: Iterable[Mapping[str, Any]], service_ids: Iterable[str]) -> list[Mapping[str, Any]]:
     """Return the tasks without the stuck tasks of these services.
 
-    A task is stuck if it waits while an old task of its slot runs. Another update drops it.
+    A task is stuck if it waits while an old task of its slot runs. Another update removes the stuck task.
     """
     tasks, ids = list(tasks), set(service_ids)
     live = {_slot(task) for task in tasks if task.get("ServiceID") in ids and _is_live(task)}

@@ -37,7 +37,7 @@ def decide(
     present: Mapping[str, Any] | None = None,
     system_memory_mib: int | None = None,
 ) -> dict[str, Any]:
-    """Return the advertisement, a plain dict. The first rule that selects a GPU owns this GPU.
+    """Return the advertisement as a plain dict. The first rule that selects a GPU owns this GPU.
 
     ``extra`` are the user's own resources, as entries. ``present`` are the resources in the node's file or daemon. If a kind contains GPUs
     that the rules advertise, the rules take over this kind, whatever its name is.
@@ -142,7 +142,7 @@ def _name_any(values: Iterable[str], uuids: Sequence[str]) -> bool:
 
 
 def find_drift(advertisement: Mapping[str, Any], shown: Sequence[Any] | None, listed: Sequence[str] | None = None) -> list[str]:
-    """Return a sentence for each difference between the running daemon (``shown``: GenericResources of its /info) and the decision.
+    """Return a sentence for each difference between the running daemon and the decision. ``shown`` are the GenericResources in the daemon's /info.
 
     ``listed`` is the present or future ``node-generic-resources`` of daemon.json. With ``listed``, also compare the user's own kinds and the kinds of
     earlier rules.

@@ -4,7 +4,7 @@
 
 """Turns the GPUs of a rule into generic resources: one function for each form (pure).
 
-``kind`` of each rule is set here: the user's, or the form's default.
+This code sets ``kind`` of each rule: the user's kind, or the form's default.
 Private to this collection; it may change without notice.
 """
 
@@ -38,8 +38,9 @@ class Shares:
         self.warnings: list[str] = []
         self.amounts: set[str] = set()  # kinds whose value is a number
         self.memory_mib = 0  # the memory of these kinds, including reserve_mib
-        # The guard's map, by kind and value (or generic_resources.AMOUNT). Each entry has the devices that a task sees, the task's share in MiB (None
-        # if the share is the amount or unknown), and whether all slots of one task must be on one card. Values that are devices are not in the map.
+        # The guard's map, by kind and value (or generic_resources.AMOUNT). Each entry has the devices that a task sees, and the task's share in MiB.
+        # The share is None if it is the amount itself, or is unknown. Each entry also says whether all slots of one task must be on one card. Values
+        # that are devices are not in the map.
         self.map: dict[str, dict[str, dict[str, Any]]] = {}
         self.card_mib: dict[str, int] = {}  # the memory of these devices
         self._entries: dict[int, tuple[Gpu, list[tuple[str, str | int]]]] = {}
@@ -93,7 +94,8 @@ def advertise_whole(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
 
 
 def advertise_by_model(rule: Rule, gpus: Sequence[Gpu], shares: Shares) -> None:
-    """Advertise whole GPUs with one kind per model: the user's kind of the first matching pattern, or a kind derived from the model's name."""
+    """Advertise whole GPUs with one kind per model. The kind is the user's kind of the first matching pattern, or is derived from the model's
+    name."""
     names: dict[str, str] = {}
     for gpu in gpus:
         mapped = [kind for pattern, kind in (rule.get("kinds") or {}).items() if matches_model(gpu, pattern)]

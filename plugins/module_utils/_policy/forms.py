@@ -36,13 +36,13 @@ class Form(NamedTuple):
     name: str  # the value of ``as``
     text: str  # what services reserve; the documentation starts with this text
     options: Mapping[str, Option]  # by name
-    default_kind: str | None  # the kind, or the beginning of its kinds, if a rule sets no kind
+    default_kind: str | None  # the kind, or the beginning of the kinds, if a rule sets no kind
     # (rule) -> the kinds that the rule names. The rule owns these kinds even after its last GPU has failed.
     kinds: Callable[[Rule], list[str]]
     # (rule) -> a regular expression for the kinds that the rule derives from GPUs, or None.
     family: Callable[[Rule], str | None]
-    amounts: bool  # its kinds are amounts of memory, not lists of devices
-    # A name for the values, such as "slots of a card", if the values are neither devices nor amounts. Otherwise None.
+    amounts: bool  # whether the form's kinds are amounts of memory, not lists of devices
+    # A name for the form's values, such as "slots of a card", if the values are neither devices nor amounts; otherwise None.
     stands_for: str | None
     check: Callable[[Rule, str], None]  # (rule, where): checks the options of one rule together; raises PolicyError
     # (rules, kind_of): checks all rules of the form together; raises PolicyError

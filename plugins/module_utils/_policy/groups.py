@@ -22,7 +22,7 @@ BY = (NVLINK, PCIE)
 # The topology levels of neighbours, nearest first. GPUs on different sockets are not neighbours.
 _LEVELS = ("internal", "single", "multiple", "hostbridge", "node")
 
-# How near two GPUs are: the number of direct NVLinks, then the topology level, counted from the end of _LEVELS. A higher value is nearer.
+# How near two GPUs are: (the number of direct NVLinks, the topology level counted from the end of _LEVELS). A higher value is nearer.
 Nearness = Tuple[int, int]
 # Returns None if two GPUs are not neighbours.
 Near = Callable[[Gpu, Gpu], "Nearness | None"]
@@ -43,7 +43,7 @@ def check_group(rule: Rule, where: str) -> None:
 
 
 def check_sizes(rules: Sequence[Rule], kind_of: Callable[[Rule], str | None]) -> None:
-    """Raise an error unless all groups of a kind have one size. A task cannot choose between sizes."""
+    """Raise an error unless all groups of a kind have the same size, because a task cannot choose between sizes."""
     sizes: dict[str | None, int] = {}
     for rule in rules:
         size = int(rule["size"])

@@ -17,7 +17,7 @@ from .._gpu.record import Gpu, common_value, label_safe
 from . import generic_resources
 from .selection import in_mig_mode
 
-# The name of the label, after the prefix, on nodes that services without a reservation should avoid.
+# The name, after the prefix, of the label that marks dedicated nodes. Services without a reservation should avoid these nodes.
 DEDICATED = "dedicated"
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)?")
 # The characters that a placement constraint allows (alphaNumeric in swarmkit's manager/constraint/constraint.go). The length leaves room for the

@@ -4,8 +4,8 @@
 
 """Refuses to advertise less than before unless the user consents (pure).
 
-A node would advertise less if a card fell off the bus, if a reboot lost the MIG layout, or if no rule selects a card. A card that a rule leaves to
-the host needs no consent, because the user wrote that rule.
+A node advertises less if a card has fallen off the bus, if a reboot has lost the MIG layout, or if no rule selects a card. If a rule leaves a card to
+the host, no consent is needed, because the user wrote this rule.
 Private to this collection; it may change without notice.
 """
 
@@ -26,7 +26,7 @@ class Before(NamedTuple):
     """What a node has advertised so far."""
 
     values: list[str]  # UUIDs of GPUs and MIG devices, full or shortened
-    memory_mib: int  # the sum of the amounts of the rules' kinds, if the node's cards are not recorded
+    memory_mib: int  # the sum of the amounts of the rules' kinds; used if the node's cards are not recorded
 
 
 def advertised_before(running: Sequence[Any] | None, record: Mapping[str, Any], owned_kinds: Iterable[str]) -> Before:

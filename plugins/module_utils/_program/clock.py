@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The clock of a service. A test uses a clock of its own, so that two minutes pass at once.
+"""The clock of a service. A test passes another clock, which skips two minutes at once.
 
 Private to this collection; it may change without notice.
 """

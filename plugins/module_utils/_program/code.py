@@ -32,7 +32,7 @@ CURRENT = "current"
 _IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (\([^)]*\)|[^\n#]*)", re.MULTILINE)
 _IMPORTED = re.compile(rb"(\w+)(?: as \w+)?")
 _COMMENT = re.compile(rb"#[^\n]*")
-# Python can start this file or its directory. To start a directory, Python imports runpy, which would take an eighth of the guard's run time.
+# Start this file, not its directory. To start a directory, Python imports runpy, which would take an eighth of the guard's run time.
 START = """\
 import sys
 
@@ -45,11 +45,11 @@ _TOP = __name__.rpartition(".")[0].rpartition(".")[0]
 
 
 class Code(NamedTuple):
-    """One program. ``entry`` is the file with its ``main``, below module_utils. ``compiled`` says whether to compile its files
-    at the installation. This helps a program that starts often.
+    """One program. ``entry`` is the file with its ``main``, below module_utils. ``compiled`` says whether the installation compiles the program's
+    files. Compiled files help a program that starts often.
 
-    Ansible sends every file that some function imports. So an installer imports the entry in a function and calls that function first. If this
-    machine's Python cannot run the program, that call fails."""
+    Ansible sends every file that some function imports. So an installer has a function that imports the entry, and calls this function first. If this
+    machine's Python cannot run the program, the call fails."""
 
     entry: str
     compiled: bool = False
@@ -72,7 +72,7 @@ class Code(NamedTuple):
         return all(_files.Snapshot.take(os.path.join(folder, path)).data == data for path, data in self.files().items())
 
     def is_current(self, home: str) -> bool:
-        """Return whether the link leads to this version. Does not read the files."""
+        """Return whether the link points to this version. Does not read the files."""
         link = os.path.join(home, CURRENT)
         return os.path.islink(link) and os.readlink(link) == self.name() and os.path.isfile(os.path.join(link, "__main__.py"))
 
@@ -111,7 +111,7 @@ class Code(NamedTuple):
             os.unlink(leftover)
 
 
-@lru_cache(maxsize=None)  # without the cache, each call would open the archive and read its table of contents
+@lru_cache(maxsize=None)  # without this cache, each call would open the archive and read its table of contents
 def _imported(entry: str) -> dict[str, bytes]:
     """Return {path: bytes} of a file and of every file of this collection that it imports. Imports inside functions are included."""
     files: dict[str, bytes] = {}

@@ -4,7 +4,7 @@
 
 """Builds the text of a service's unit, with the limits of every service of this collection (pure).
 
-systemd before 247 does not know some of these keys. It logs a warning for each and starts the service.
+systemd before 247 does not know some of these keys. Such a systemd logs a warning for each unknown key and starts the service.
 Private to this collection; it may change without notice.
 """
 
@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import NamedTuple, Sequence
 
-# The limits of every service. /home and /root stay readable, because the path of Python or of a setting may lead there. ReadOnlyPaths is used
-# instead of ProtectControlGroups. ProtectControlGroups mounts a new /proc, which lacks the mounts below the machine's /proc. ProtectControlGroups
-# also leaves /run writable. ProtectKernelTunables leaves /run writable, too.
+# The limits of every service. /home and /root stay readable, because the path of Python or of a setting may lead there. ReadOnlyPaths is used instead
+# of ProtectControlGroups. ProtectControlGroups mounts a new /proc, which lacks the mounts below the machine's /proc. Both ProtectControlGroups and
+# ProtectKernelTunables leave /run writable.
 _EVERY = """\
 NoNewPrivileges=yes
 ProtectSystem=strict
@@ -41,9 +41,9 @@ RestrictNamespaces=yes
 class Unit(NamedTuple):
     """The unit of one service.
 
-    ``service``: the service's own lines of [Service]. ``writable``: the paths where the service may write. systemd ignores a path that does not exist
-    when the service starts. systemd follows links at that time, so a link may get another target without a change of the unit. But systemd ignores
-    a link below another writable directory. ``families``: the kinds of sockets. ``more``: further limits.
+    ``service``: the service's own lines of [Service]. ``writable``: the paths where the service may write. When the service starts, systemd ignores
+    paths that do not exist, and follows links. So a link may get another target without a change of the unit. But systemd ignores a link below
+    another writable directory. ``families``: the kinds of sockets. ``more``: further limits.
     """
 
     note: str

@@ -14,7 +14,7 @@ from typing import Any
 
 # In the directory of a program: the link to the current version of its code, and its settings.
 CURRENT, SETTINGS = "current", "settings.json"
-# This file exists from the start of a change until the program has been restarted. While it exists, the former code may still run.
+# This file exists from the start of a change until the program has been restarted. As long as it exists, the former code may still run.
 CHANGING = "changing"
 
 

@@ -34,8 +34,8 @@ class Machine(NamedTuple):
 
 
 class Service:
-    """One service. ``home`` is the directory of its code and its settings. ``links`` are {name: target} of links in
-    that directory. The unit names such a link, so systemd need not read the unit again if the target changes."""
+    """One service. ``home`` is the directory of its code and its settings. ``links`` are {name: target} of links in this directory. The unit names
+    the links, so systemd need not read the unit again if a target changes."""
 
     def __init__(self, unit: Unit, home: str, code: Code, move: _files.Move, links: Mapping[str, str]) -> None:
         self._unit = unit

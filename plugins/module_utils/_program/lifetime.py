@@ -61,8 +61,8 @@ def notify(state: str) -> None:
 
 
 def say(text: str) -> None:
-    """Write exactly one line to the service's journal. Line breaks are replaced, because names of hosts and processes could contain some. Errors are
-    ignored."""
+    """Write exactly one line to the service's journal. Line breaks are replaced, because names of hosts and processes may contain line breaks. Errors
+    are ignored."""
     encoding = sys.stdout.encoding or "ascii"
     line = printable(text)[:_LONGEST].encode(encoding, "backslashreplace").decode(encoding)
     with contextlib.suppress(OSError):
@@ -73,7 +73,7 @@ def say(text: str) -> None:
 def publish(path: str, document: object) -> str:
     """Write a status file as JSON into the service's runtime directory. Return why the file could not be written, or ''.
 
-    A reader sees a complete file or none. If the disk is full, remove the outdated file and try again.
+    A reader sees a complete file or no file. If the disk is full, remove the outdated file and try again.
     """
     failure = ""
     for _try in range(2):

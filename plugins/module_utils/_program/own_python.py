@@ -12,7 +12,7 @@ import sys
 
 from .._errors import GpuSwarmError
 
-# On Debian, the group staff can write here. root's PATH contains it, so members can replace root's programs anyway.
+# On Debian, the group staff can write here. root's PATH contains this directory, so members of staff can replace root's programs anyway.
 _OF_GROUP_STAFF = "/usr/local"
 
 
@@ -29,7 +29,8 @@ def require_own_python(program: str | None = None, environment: str | None = Non
 
 
 def _replaceable(path: str) -> str | None:
-    """Return the first part of a path that a user other than root can replace, and how, or None. Links are followed."""
+    """Return the first part of a path that a user other than root can replace, and how they can replace it; None if only root can. Links are
+    followed."""
     current, parts, links = "/", os.path.abspath(path).split("/"), 0
     while parts and links < 40:
         current = os.path.normpath(os.path.join(current, parts.pop(0)))
@@ -47,7 +48,7 @@ def _write_access_of_others(path: str) -> str | None:
     try:
         status = os.lstat(path)
     except OSError:
-        return None  # a path that does not exist starts nothing
+        return None  # nothing can start from a path that does not exist
     if status.st_uid not in (0, os.geteuid()):
         return "belongs to user id %d" % status.st_uid
     if stat.S_ISLNK(status.st_mode) or status.st_mode & stat.S_ISVTX:

@@ -15,10 +15,10 @@ from typing import Any, Callable
 
 from .. import _files
 
-Run = Callable[..., Any]  # runs a command, and returns (rc, stdout, stderr)
+Run = Callable[..., Any]  # runs a command and returns (rc, stdout, stderr)
 _NVIDIA = "dev/nvidiactl"  # this device exists on a machine with GPUs
 SYSTEMD = "etc/systemd/system"
-_STOPPED = ("inactive", "failed", "")  # '' if systemd does not run; then systemd has started no service
+_STOPPED = ("inactive", "failed", "")  # '' if systemd does not run; in this case, systemd has started no service
 
 
 class Unit:
@@ -62,7 +62,8 @@ class Unit:
         return self._shows("ActiveState") == "active"
 
     def stop(self) -> str | None:
-        """Stop the unit. Return why the unit still runs, or None. A unit that systemd does not know is stopped, for example after a killed run."""
+        """Stop the unit. Return why the unit still runs, or None. A unit that systemd does not know has stopped. This happens after a killed run, for
+        example."""
         rc, out, err = self._run(["systemctl", "stop", self._name])
         if rc == 0 or self._shows("ActiveState") in _STOPPED:
             return None
@@ -81,5 +82,5 @@ class Unit:
 
 
 def has_gpus(root: str) -> bool:
-    """Return whether containers here may have GPUs, which they could lose when systemd reloads its units."""
+    """Return whether containers of this machine may have GPUs. When systemd reloads its units, containers can lose their GPUs."""
     return os.path.exists(os.path.join(root, _NVIDIA))

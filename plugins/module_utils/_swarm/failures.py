@@ -41,7 +41,7 @@ def unreachable(where: str, words: str) -> SwarmError:
 def refuse_unless_manager(info: Mapping[str, Any], where: str) -> None:
     """Raise SwarmError if the daemon is not a working manager, according to its own /info.
 
-    So the user sees the cause before a call fails. /info, unlike /swarm, contains no join tokens.
+    This check shows the user the cause before a call fails. /info, unlike /swarm, contains no join tokens.
     """
     swarm = info.get("Swarm") or {}
     state = swarm.get("LocalNodeState") or "inactive"

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 
-# A field must be the only text between its braces. Labels need ``index``, because swarm also expands a template before labels exist, and a missing
-# field is an error.
+# A field must be the only text between its braces. A label needs ``index``: swarm also expands a template before labels exist, and a missing field
+# would be an error.
 _FIELDS = (
     r"\.Service\.(?:ID|Name|Labels)",
     r'index[ \t]+\.Service\.Labels[ \t]+(?:"[^"\\{}\n]*"|`[^`{}\n]*`)',

@@ -7,7 +7,8 @@
 The label has the swarm's level, the level of each node that a run last read or set, the counts of the nodes at the level ``audit``, and the watchers'
 findings about differences between processes and allocations.
 
-Labels of nodes cannot store the isolation, because an old leader may stop tasks when a node is updated. Changing the level must not stop any task.
+The isolation is not stored in labels of nodes, because an old leader may stop tasks when a node is updated. A change of the level must not stop any
+task.
 Private to this collection; it may change without notice.
 """
 
@@ -21,7 +22,7 @@ from .._health.allocation_findings import Finding
 from .._isolation_levels import AUDIT, EXCLUSIVE, LEVELS, OFF, RESERVED
 
 LABEL = "gpu-swarm.isolation"
-ENFORCED = (RESERVED, EXCLUSIVE)  # levels at which a guard hides GPUs that a task did not reserve, or refuses the task
+ENFORCED = (RESERVED, EXCLUSIVE)  # at these levels a guard hides GPUs that a task did not reserve, or refuses the task
 UNKNOWN = "unknown"  # somebody else wrote the label
 # The counts of a service are dropped after this time without a new count (seconds). Only the latest services are kept.
 KEPT_S = 30 * 86400
@@ -39,7 +40,7 @@ class AuditCount(NamedTuple):
 class NodeFindings(NamedTuple):
     """The findings of one node's watcher."""
 
-    read: int  # when a run read them
+    read: int  # when a run read these findings
     found: Sequence[Finding]
 
 
@@ -49,9 +50,9 @@ class Isolation(NamedTuple):
     level: str = OFF
     since: int | None = None
     nodes: Mapping[str, str] = {}  # the level of each node with a guard, by node id
-    found: Mapping[str, AuditCount] = {}  # by service
+    found: Mapping[str, AuditCount] = {}  # the counts by service
     read: int | None = None  # when a run read the counts of all these nodes
-    joined: int | None = None  # when the last node reached the level ``audit``; before this time that node counted nothing
+    joined: int | None = None  # when the last node reached the level ``audit``; before that, this node counted nothing
     allocation_findings: Mapping[str, NodeFindings] = {}  # by node id
     leader: str | None = None  # the last leader, and when its dockerd was started
     again: Mapping[str, tuple[str, ...]] = {}  # allocated resources that the last leader counts as free, by task
@@ -143,7 +144,8 @@ def merged(before: Isolation, change: Mapping[str, Any], now: int) -> Isolation:
 def _merge_findings(
     before: Mapping[str, NodeFindings], read_now: Mapping[str, Any], listed: Sequence[str] | None, now: int
 ) -> dict[str, NodeFindings]:
-    """Return the last findings of each node, limited in number. A node that lies cannot displace the first finding of another node."""
+    """Return the last findings of each node, limited in number. A node that reports false findings cannot displace the first finding of another
+    node."""
     merged = {**before, **{node: NodeFindings(now, tuple(_not_in_future(findings, now))) for node, findings in read_now.items()}}
     listed_only = {node: item for node, item in merged.items() if item.found and (listed is None or node in listed)}
     kept = sorted((place, node) for node, item in listed_only.items() for place in range(len(item.found)))[: allocation_findings.MAX_FINDINGS_OF_ALL]
@@ -164,7 +166,7 @@ def _merge_counts(before: Isolation, found: Mapping[str, Any], since: int, now: 
     for service, count in found.items():
         former = counts.get(service, AuditCount((), 0))
         counts[service] = AuditCount(tuple(sorted({*former.names, *count["names"]})), max(former.last, min(int(count["last"]), now)))
-    removed = {service for service, count in found.items() if not count["names"]}  # otherwise short-lived services would displace others
+    removed = {service for service, count in found.items() if not count["names"]}  # otherwise short-lived services would displace other services
     recent = {service: count for service, count in counts.items() if count.last >= max(since, now - KEPT_S) and service not in removed}
     newest = sorted(recent, key=lambda service: (-recent[service].last, service))[:MOST_SERVICES]
     return {service: recent[service] for service in sorted(newest)}

@@ -26,7 +26,7 @@ def objects(chunks: Iterable[bytes], piece: int = PIECE) -> Iterator[dict[str, A
     text, at, longest = "", 0, 0
     for new_text, is_last in _pieces(chunks, piece):
         text, at = text[at:] + new_text, 0
-        # If an object may be cut off, wait for more text. Parsing again costs less than searching for the object's end.
+        # If an object may be cut off, wait for more text and parse the object again. A search for the object's end would take longer.
         while is_last or len(text) - at > longest:
             start = _GAP.match(text, at).end()
             if not text.startswith("{", start):
@@ -34,7 +34,7 @@ def objects(chunks: Iterable[bytes], piece: int = PIECE) -> Iterator[dict[str, A
             try:
                 value, at = decode(text, start)
             except ValueError:
-                break  # the rest has not arrived; the end of this function reports text that is cut off
+                break  # the rest has not arrived yet; the end of this function raises an error if the text is cut off
             if at - start > longest:
                 longest = at - start
             yield value

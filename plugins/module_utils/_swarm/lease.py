@@ -137,7 +137,7 @@ class AnotherRun(SwarmError):
 
 
 class ClusterAtLeaderTime(NamedTuple):
-    """The swarm's own object, read back after an update, and the time that the leader wrote into the update."""
+    """The swarm's own object after an update, and the time that the leader wrote into the update."""
 
     cluster: dict[str, Any]
     now: int
@@ -145,7 +145,7 @@ class ClusterAtLeaderTime(NamedTuple):
 
 
 def _write_and_read_back(manager: Manager, cluster: Mapping[str, Any], spec: Mapping[str, Any]) -> ClusterAtLeaderTime:
-    """Write ``spec`` over ``cluster`` and read it back. Raises OutOfSequence if somebody else wrote first, or if the leader changed."""
+    """Write ``spec`` over ``cluster``, and read the swarm back. Raises OutOfSequence if somebody else wrote first, or if the leader changed."""
     leader = manager.leader()
     manager.update_cluster(cluster["Version"]["Index"], spec)
     written, dummy = manager.cluster()
@@ -155,7 +155,7 @@ def _write_and_read_back(manager: Manager, cluster: Mapping[str, Any], spec: Map
 
 
 def _converted_to_clock_of(lease: Lease, now: int, leader: str) -> Lease:
-    """Return the lease with times of ``leader``'s clock.
+    """Return the lease with the times of ``leader``'s clock.
 
     If the times belong to another clock, the remaining time is unknown, so the lease starts again with its full ``ttl``.
     """
@@ -230,7 +230,7 @@ def acquire(before: Lease | None, now: int, want: Mapping[str, Any], leader: str
 
 
 def release(before: Lease | None, want: Mapping[str, Any]) -> Lease | None:
-    """Return the lease after ``holder`` released its own."""
+    """Return the lease after ``holder`` released its own lease."""
     return None if before and before.holder == want["holder"] else before
 
 
@@ -245,7 +245,7 @@ class LeaseChange(NamedTuple):
 
 
 def acquire_or_release(manager: Manager, want: Mapping[str, Any], check_mode: bool) -> LeaseChange:
-    """Acquire or release the lease. A release needs one update. Acquiring needs two updates. The first update decides which run gets the lease."""
+    """Acquire or release the lease. To release takes one update. To acquire takes two updates: the first update decides which run gets the lease."""
     first_read: list[Lease | None] = []  # before this call wrote anything
 
     def attempt() -> LeaseChange:

@@ -31,7 +31,7 @@ def task_output(pieces: Iterable[bytes], framed: bool = True) -> Iterator[bytes]
 
 
 def _parts(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield (stream, piece). A header may be cut anywhere, and a part may have any length, so this function never collects a whole part."""
+    """Yield (stream, piece). A chunk may end within a header. A part may have any length, so this function never collects a whole part."""
     head, source, left = b"", 0, 0
     for piece in pieces:
         while piece:

@@ -29,7 +29,7 @@ Answer = TypeVar("Answer")
 
 # The HTTP statuses for an invalid parameter (such as an image name), a forbidden request, and a missing object.
 INPUT_REFUSED = (400, 403, 404)
-# Each attempt reads the object again. If so many attempts in a row fail, something updates the swarm all the time.
+# Each attempt reads the object again. If this many attempts in a row fail, something updates the swarm all the time.
 ATTEMPTS = 10
 # How long cluster() may return the data that connect() has read (seconds).
 RECENT_S = 1.0
@@ -113,11 +113,13 @@ class Manager:
         self._post("update node %s" % node_id, with_query("/nodes/%s/update" % quote(node_id), version=version), spec)
 
     def remove_node(self, node_id: str) -> bool:
-        """Remove a node from the list by force, because swarm notices only later that the node has left. Return whether the node was listed."""
+        """Remove a node from the swarm's list, and return whether the node was listed. Uses force, because swarm notices only later that the node has
+        left."""
         return self._remove("node", node_id, "?force=true")
 
     def node_events(self) -> Iterator[None]:
-        """Yield when the manager begins to send events, then after each change of a node, until it ends the stream. There is no time limit."""
+        """Yield once when the manager begins to send events, and then after each change of a node. Ends when the manager ends the stream. There is no
+        time limit."""
         try:
             with self._client.stream(with_query("/events", filters='{"type":["node"]}'), endless=True) as pieces:
                 yield
@@ -139,10 +141,10 @@ class Manager:
     def tasks(self) -> Iterator[dict[str, Any]]:
         """Yield every task, one at a time.
 
-        In a big swarm, all tasks are a hundred megabytes of text, and need several times as much memory once parsed.
+        In a big swarm, the text of all tasks has a hundred megabytes. The parsed tasks would need several times as much memory.
 
-        A filter cannot help, because the API filters by desired state. Tasks with the desired state shutdown may still have a GPU allocated, though
-        most of them ended long ago. A job's tasks have the desired state complete before and after they end.
+        A filter cannot help, because the API filters by desired state. Most tasks with the desired state shutdown ended long ago, but some still have
+        a GPU allocated. A job's tasks have the desired state complete before and after they end.
         """
         return self._each("tasks")
 
@@ -156,7 +158,7 @@ class Manager:
     def task_log(self, task_id: str, last: int | None = None) -> Iterator[bytes]:
         """Yield a task's log as the API sends it, in pieces. Each part has a header, unless the task has a terminal.
 
-        With ``last``, the log has only that many lines, without timestamps. Otherwise it has all lines, with timestamps.
+        With ``last``, yield only this number of lines from the end, without timestamps. Otherwise yield all lines, with timestamps.
         """
         options = {"timestamps": 1} if last is None else {"tail": last}
         path = with_query("/tasks/%s/logs" % quote(task_id), stdout=1, stderr=1, **options)

@@ -31,8 +31,8 @@ def main(
 ) -> None:
     """Run a module: exit with the result of ``run(params, check_mode)``, or fail with its error and the error's details.
 
-    ``options`` are the module's own options. ``warnings`` returns the warnings for a result, by default its findings. ``on_failure`` returns more
-    fields for a failure.
+    ``options`` are the module's own options. ``warnings`` returns the warnings for a result. By default, the warnings are the result's findings.
+    ``on_failure`` returns more fields for a failure.
     """
     module = AnsibleModule(argument_spec=dict(CONNECTION_OPTIONS, **options), supports_check_mode=True)
     try:

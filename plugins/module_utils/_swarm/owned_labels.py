@@ -28,7 +28,7 @@ MAINTAINED = "maintained"
 LATEST = 10
 # On a config or secret, this label contains the object's name without the digest of its content.
 VERSION_OF = PREFIX + "version-of"
-# On a secret with a fixed name, this label contains the digest of the content, because nobody can read the content itself.
+# On a secret with a fixed name, this label contains the digest of the content, because the API never returns the content itself.
 CONTENT = PREFIX + "content"
 
 # The characters that placement constraints support. "/" is also allowed, because other tools use it in label keys. A comma would break the record.
@@ -92,8 +92,8 @@ def add_maintained(labels: dict[str, str], maintenance_id: str, prefix: str) -> 
 def compute(now: Mapping[str, str], wanted: Mapping[str, str], prefix: str, keep: Iterable[str] = ()) -> tuple[dict[str, str], list[str]]:
     """Return (labels, clashes). ``labels`` are the node's new labels. ``clashes`` are the keys that somebody else set to other values than wanted.
 
-    If a label has the wanted value but is not recorded, the label belongs to somebody else, so this collection does not remove it later.
-    Recorded labels with a key that begins with one of ``keep`` are kept even if they are not wanted.
+    If a label has the wanted value but is not recorded, the label belongs to somebody else, so this collection does not remove the label later. A
+    recorded label is kept, even if it is not wanted, if its key begins with one of ``keep``.
     """
     owned = recorded(now, prefix)
     kept = {key: now[key] for key in owned if key in now and keep and key.startswith(tuple(keep))}

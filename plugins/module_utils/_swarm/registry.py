@@ -9,11 +9,11 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-# The registry does not answer. With "no answer within", dockerd itself did not answer.
+# Errors that mean that the registry does not answer. "no answer within" means that dockerd itself did not answer.
 UNREACHABLE = (
     "no answer within", "timeout", "timed out", "deadline exceeded", "no such host", "connection refused", "no route to host", "server misbehaving",
 )  # fmt: skip
-# The registry requires a login, or does not allow the login that was used.
+# Errors that mean that the registry requires a login, or refuses the login that was used.
 REFUSALS = ("unauthorized", "authentication required", "access denied", "access to the resource is denied", "no basic auth credentials", "forbidden")
 
 

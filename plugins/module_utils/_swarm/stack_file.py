@@ -4,8 +4,8 @@
 
 """Stores the deployed stack file in a config of the swarm, so that the next deployment can show what changes.
 
-'docker stack rm' removes this config too, because of its label. Everyone who can read this config can also read the specifications of the services.
-The specifications have the same content.
+'docker stack rm' removes this config too, because of its label. Everyone who can read this config can also read the specifications of the services,
+which have the same content.
 Private to this collection; it may change without notice.
 """
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Lists and removes the objects of a stack in its swarm: all objects with the stack, or only the objects that a failed deployment has created.
+"""Lists and removes the objects of a stack in its swarm: either all objects of the stack, or only the objects that a failed deployment has created.
 
 Private to this collection; it may change without notice.
 """
@@ -15,7 +15,7 @@ from typing import Any, Callable, Mapping, Sequence
 from .manager import Manager, SwarmError
 from .stack_file import NAMESPACE
 
-# In the order of removal: a network is in use until the tasks of its services have ended.
+# In the order of removal. Networks are last, because a network is in use until the tasks of its services have ended.
 KINDS = ("services", "configs", "secrets", "networks")
 LIMIT_S = 60.0  # how long to retry
 

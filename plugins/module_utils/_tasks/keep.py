@@ -46,7 +46,7 @@ def seconds(value: str) -> float | None:
 
 def is_readable(label: str) -> bool:
     """Return whether a label that ``blocking_label`` returned has a readable value."""
-    return seconds(label.partition("=")[2]) is not None  # the key of a label has no equals sign
+    return seconds(label.partition("=")[2]) is not None  # the key of a label contains no equals sign
 
 
 def may_be_moved(record: Mapping[str, Any]) -> bool:

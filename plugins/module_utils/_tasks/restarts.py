@@ -4,8 +4,9 @@
 
 """Calculates whether swarm would restart a task again if its service limits the attempts (pure).
 
-swarmkit counts restarts in the leader's memory (manager/orchestrator/restart/restart.go). A drain is a restart too. For each slot swarmkit keeps
-one task more than the limit (taskreaper/task_reaper.go), so this code can count the listed tasks. Unknown attempts are counted as used.
+swarmkit counts restarts in the leader's memory (manager/orchestrator/restart/restart.go). A drain is a restart too. For each slot swarmkit keeps one
+task more than the limit (taskreaper/task_reaper.go), so this code can count the listed tasks. If this code cannot know whether an attempt was used,
+it counts the attempt as used.
 Private to this collection; it may change without notice.
 """
 
@@ -74,8 +75,9 @@ def _count_restarts(slot_created: Sequence[str], created: str, window: float) ->
     if len(slot_created) == 1 or not window:
         return len(slot_created) - 1
     restarts, begin = sorted(_epoch_or_unknown(stamp) for stamp in slot_created)[1:], _epoch_or_unknown(created)
-    # The window of swarmkit ends when the task entered its current state (for a running task: its start), not when the task ends.
-    # This code uses the task's creation, which is earlier and has the same clock as the other tasks. Fractions of a second are dropped, hence + 1.
+    # swarmkit's window ends when the task enters its current state (for a running task: when it starts), not when the task ends. This code uses the
+    # task's creation time instead. That time is earlier, and belongs to the same clock as the creation times of the other tasks. Timestamps lose
+    # their fractions of a second here, so add 1.
     return sum(1 for restart in restarts if UNKNOWN in (restart, begin) or restart + 1 >= begin - window)
 
 

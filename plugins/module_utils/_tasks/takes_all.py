@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Tasks that reserve 0 of a named resource kind: swarm allocates all free resources of that kind on their node to them (pure).
+"""Finds tasks that reserve 0 of a named resource kind (pure). Swarm allocates all free resources of that kind on the node to such a task.
 
 swarmkit's api/genericresource takes named resources until it has the reserved number. With 0 it takes all resources. For a counted kind, 0 takes
 nothing.

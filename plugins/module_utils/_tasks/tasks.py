@@ -14,10 +14,11 @@ from typing import Any, Iterable, Mapping
 
 from .._policy import generic_resources
 
-# Resources are allocated to a task from its assignment to its end, whatever its desired state is. A task that shuts
-# down still has its GPU open. The scheduler counts the same way.
+# In these states, resources are allocated to the task, whatever its desired state is. A task that is shutting down still has its GPU open. The
+# scheduler counts in the same way.
 ALLOCATED = frozenset(["assigned", "accepted", "preparing", "ready", "starting", "running"])
-# Not assigned yet. In these states, a task of a global service already has its node, but the scheduler has not admitted the task to the node.
+# In these states, the scheduler has not placed the task yet. A task of a global service already has its node, but the scheduler has not admitted the
+# task to the node.
 WAITING = frozenset(["new", "pending"])
 ENDED = frozenset(["complete", "shutdown", "failed", "rejected", "remove", "orphaned"])
 # "complete" is the desired state of a job's task, and the state of the task after its end.
@@ -72,8 +73,8 @@ def is_global(service: Mapping[str, Any] | None) -> bool:
 def is_movable(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> bool:
     """Return whether swarm starts a replacement when this task is stopped.
 
-    The task's own policy decides (swarmkit orchestrator/task.go). ``restarts`` finds out whether the task has attempts left.
-    Tasks of a removed service are about to end, and swarm does not replace them.
+    The restart policy in the task decides, not the policy in its service (swarmkit orchestrator/task.go). ``restarts`` finds out whether the task has
+    attempts left. Tasks of a removed service are about to end, and swarm does not replace them.
     """
     condition = ((task.get("Spec") or {}).get("RestartPolicy") or {}).get("Condition")
     return service is not None and condition != "none" and not is_job(task, service)

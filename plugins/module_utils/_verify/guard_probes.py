@@ -60,7 +60,7 @@ def memory_checks(node: Mapping[str, Any], named: int, memory: Mapping[str, Mapp
 def rounds(checks: Sequence[Mapping[str, Any]], nodes: Sequence[Mapping[str, Any]], most: int) -> list[list[Any]]:
     """Return the checks in rounds of about ``most``.
 
-    All checks of a node are in one round, except those that need a GPU that another check uses first.
+    All checks of a node are in one round. The exception is a check that needs a GPU of another check: it is in a later round.
     """
     free = {(node["id"], kind): entry["free"] for node in nodes for kind, entry in node["resources"].items() if entry["type"] == "named"}
     used = Counter({key: -len(values or ()) for key, values in free.items()})

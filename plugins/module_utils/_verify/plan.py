@@ -4,7 +4,7 @@
 
 """Plans which GPUs of a swarm to test, and with which services (pure).
 
-A check is a plain dict. One task tests one resource kind of one node, or one slot of this kind. The check of an untested kind has the reason.
+A check is a plain dict. One task tests one resource kind of one node, or one slot of this kind. The check of an untested kind contains the reason.
 Private to this collection; it may change without notice.
 """
 

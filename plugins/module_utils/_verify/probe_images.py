@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Chooses the image for the test of each node (pure): the user's image, or an image that the node has, or an image that a few nodes pull.
+"""Chooses the image for the test of each node (pure): the user's image, an image that the node has, or else an image that a few nodes pull.
 
 Private to this collection; it may change without notice.
 """

@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
 def seen_in(log: str) -> list[str]:
     """Return the GPUs and MIG devices that a task listed.
 
-    nvidia-smi lists MIG devices below their card. Such a card is only a heading, because the task does not see the whole card.
+    nvidia-smi lists MIG devices below the name of their card. Ignore this name, because the task does not see the whole card.
     """
     seen: dict[str, bool] = {}
     card = None
