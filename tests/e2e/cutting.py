@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from .fleet import Fleet, Run
+from .fleet import Fleet, Run, community_docker
 
 # This code is appended to the connection plugin of the lab's inventory. The plugin then loses the connection to each host in the file LAB_CUT. If the
 # file lists a host as HOST:once, only one call to this host is lost.
@@ -45,10 +44,7 @@ class Cutter:
     """Return an inventory whose hosts can be cut off, and the environment for it."""
 
     def __init__(self, fleet: Fleet, work: Path) -> None:
-        spec = importlib.util.find_spec("ansible_collections.community.docker")
-        assert spec is not None
-        assert spec.submodule_search_locations
-        plugin = Path(spec.submodule_search_locations[0]) / "plugins" / "connection" / "docker.py"
+        plugin = community_docker() / "plugins" / "connection" / "docker.py"
         (work / "connection").mkdir()
         (work / "connection" / "cuttable.py").write_text(plugin.read_text() + CUT)
         self.fleet, self.list = fleet, work / "cut"

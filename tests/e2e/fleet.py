@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -42,6 +43,14 @@ def advertised_as(kind: str) -> tuple[str, str]:
 def toolkit(**wanted: Any) -> tuple[str, str]:
     """Return variables of the role gpu_node, given without this prefix."""
     return "--extra-vars", json.dumps({f"nvidia_container_toolkit_{name}": value for name, value in wanted.items()})
+
+
+def community_docker() -> Path:
+    """Return the collection whose connection plugin is the lab's way to its nodes."""
+    spec = importlib.util.find_spec("ansible_collections.community.docker")
+    assert spec is not None
+    assert spec.submodule_search_locations
+    return Path(spec.submodule_search_locations[0])
 
 
 def wait_until(what: str, condition: Callable[[], Any], seconds: float = 60, shown: Callable[[], Any] = lambda: "no more is known") -> Any:

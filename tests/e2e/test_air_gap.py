@@ -23,7 +23,7 @@ import pytest
 
 from tests.lab.packages import architecture
 
-from .fleet import CHECKOUT, LIMIT_S, STATE_DIR, Fleet, Run, of_its_own
+from .fleet import CHECKOUT, LIMIT_S, STATE_DIR, Fleet, Run, community_docker, of_its_own
 
 pytestmark = pytest.mark.rare
 
@@ -67,6 +67,8 @@ class Controller:
         self.run(self.home / "bin/pip", "install", "--quiet", "--no-index", "--find-links", "python", *libraries)
         archives = sorted((self.bundle / "collections").glob("*.tar.gz"))
         self.run(self.home / "bin/ansible-galaxy", "collection", "install", "--offline", "-p", self.home / "collections", *archives)
+        # The way to the nodes is the lab's, and not part of a bundle.
+        (self.home / "collections/ansible_collections/community/docker").symlink_to(community_docker())
 
     def playbook(self, fleet: Fleet, inventory: Path, name: str, *arguments: str) -> Run:
         program = str(self.home / "bin/ansible-playbook")
