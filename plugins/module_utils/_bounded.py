@@ -25,7 +25,7 @@ from typing import IO, Any, Callable, NoReturn, Sequence
 
 from ._errors import GpuSwarmError
 
-# These commands take a few seconds even on a busy machine. systemd's own limit is 90.
+# These commands take a few seconds even on a busy machine. systemd's own limit is 90 s.
 COMMAND_LIMIT_S = 120
 _CHUNK = 1 << 16
 _KILL_S, _POLL_S = 2, 0.01

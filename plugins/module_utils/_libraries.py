@@ -5,7 +5,8 @@
 """Provides this collection's pure Python libraries on a node.
 
 A node may have no package index, or a system Python that refuses pip. So the controller sends missing libraries as a zip file in the module's
-arguments (``libraries``). A call that may write installs them, byte-compiled, in ``<state_dir>/lib/current``, where later calls find them.
+arguments (``libraries``). A call that may write installs the libraries in ``<state_dir>/lib/current`` and compiles them. Later calls find the
+libraries there.
 
 Private to this collection; it may change without notice.
 """

@@ -78,8 +78,8 @@ def _mask_password(match: re.Match[str]) -> str:
 
 
 def mask_values(text: str, values: Iterable[str], names: Iterable[str] = ()) -> str:
-    """Return the text with these values masked, also if Go or JSON has quoted them once or twice. Values shorter than SHORTEST, and values inside one
-    of ``names``, are not masked."""
+    """Return the text with these values masked, even if Go or JSON has quoted a value once or twice. Values shorter than SHORTEST, and values inside
+    one of ``names``, are not masked."""
     forms = {form for value in values if len(value) >= SHORTEST for quoted in _quoted(value) for form in _quoted(quoted)}
     name_spans = [match.span() for name in names for match in re.finditer(r"(?<![\w-])%s(?![\w-])" % re.escape(name), text)]
     spans = [span for form in forms for span in _spans(text, form) if not any(begin <= span[0] and span[1] <= end for begin, end in name_spans)]

@@ -5,7 +5,8 @@
 """Checks that a subkey is signed by its key (pure).
 
 A fingerprint covers only the key. A subkey that an attacker added has no signature of the key (RFC 4880 and RFC 9580, 5.2.4: type 0x18). Not every
-program checks the signature (CVE-2021-3521: rpm did not). This code checks RSA and Ed25519 signatures. It refuses subkeys of any other type of key.
+program checks the signature (CVE-2021-3521: rpm did not). This code checks RSA and Ed25519 signatures. It refuses the subkeys of any other type of
+key.
 Private to this collection; it may change without notice.
 """
 

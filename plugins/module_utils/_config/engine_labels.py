@@ -4,8 +4,8 @@
 
 """Sets and removes one engine label in daemon.json. Every other byte stays unchanged.
 
-dockerd rereads ``labels`` at a reload. If the key is missing, dockerd keeps its present labels. An empty list removes them. If one label has two
-values, the reload fails (moby opts/opts.go, daemon/reload.go).
+dockerd rereads ``labels`` at a reload. If the key is missing, dockerd keeps its present labels. An empty list removes the present labels. If one
+label has two values, the reload fails (moby opts/opts.go, daemon/reload.go).
 Private to this collection; it may change without notice.
 """
 

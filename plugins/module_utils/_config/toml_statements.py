@@ -4,7 +4,7 @@
 
 """Finds the statements of a TOML text and their positions (pure).
 
-This is not a full parser. In each valid file it must find the same statements as NVIDIA's tools (pelletier/go-toml 1.9). The guard reads
+This code is not a full parser. In each valid file this code must find the same statements as NVIDIA's tools (pelletier/go-toml 1.9). The guard reads
 config.toml with this code before each start of a container with a GPU. So this file imports neither typing nor json.
 Private to this collection; it may change without notice.
 """

@@ -236,7 +236,7 @@ def _new_networks(wanted: Wanted, existing: Existing) -> Iterator[tuple[str, Map
 
 
 def changed_contents(wanted: Wanted, existing: Existing) -> Iterator[str]:
-    """Yield a text for each config and secret whose content would change. Docker can change only their labels.
+    """Yield a text for each config and secret whose content would change. Docker can change only the labels of a config or secret.
 
     The API does not return the content of a secret, so a label has its digest.
     """

@@ -56,7 +56,7 @@ class Part(NamedTuple):
         return min(self.number if room is None else room, 1 if is_global(self.service) else ANY_NUMBER)
 
 
-# Sorts parts into the order in which they are placed.
+# Sorts parts in the order of placement.
 Order = Callable[[Sequence[Part]], Sequence[Part]]
 
 
@@ -65,8 +65,8 @@ def preflight(stack: str, specs: Iterable[Mapping[str, Any]], listed: Listed, pr
     stack.
 
     A service keeps its tasks if its needs do not change, or if the service is missing in ``specs`` and is not pruned. The resources of the stack's
-    other tasks count as free, because swarm ends an old task before it starts the new task. With ``order: start-first``, swarm starts the new task
-    first (see ``start_first``).
+    other tasks are treated as free, because swarm ends an old task before it starts the new task. With ``order: start-first``, swarm starts the new
+    task first (see ``start_first``).
     """
     specs = list(specs)
     own = {service["Spec"]["Name"]: service for service in of_stack(stack, listed.services)}
@@ -236,7 +236,8 @@ def _free(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _take(free: dict[str, Any], kind: str, amount: int) -> Any:
-    """Remove resources of a kind from ``free``, and return these resources as names or as a number. A reservation of 0 of a named kind takes all."""
+    """Remove resources of a kind from ``free``, and return these resources as names or as a number. A reservation of 0 of a named kind takes all free
+    resources."""
     if not isinstance(free[kind], list):
         return amount
     number = amount or len(free[kind])

@@ -22,7 +22,7 @@ HEADER = "X-Registry-Auth"
 DOCKER_HUB = "docker.io"
 # 'docker login' stores the login for Docker Hub under this key.
 DOCKER_HUB_URL = "https://index.docker.io/v1/"
-# This user means that the secret is an identity token.
+# A login with this user name contains an identity token instead of a password.
 TOKEN_USER = "<token>"
 LIMIT_S = 60
 NO_LOGIN = "credentials not found"  # the error of a credential helper that has no login

@@ -84,8 +84,8 @@ class Unit:
         self._restarts = 0 if self._clear_starts() else before.get("restarts", 0)
         self._was_restarted = True
         with contextlib.suppress(TimedOut):  # pending() reports the unfinished work of systemd
-            # systemd itself may have retried 0.1 s after a failed start. Then this restart joined systemd's attempt, and NRestarts counts the
-            # attempt.
+            # systemd itself may have retried 0.1 s after a failed start. In this case, this restart joined systemd's attempt, and NRestarts counts
+            # the attempt.
             if self._act(["systemctl", "restart", self.name], "did not start", limit_s, before.get("started_at")):
                 self._restarts = None
 

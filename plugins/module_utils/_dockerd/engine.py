@@ -26,7 +26,7 @@ from . import containers as container_list
 from . import local_images as image_list
 from .docker_unit import EngineError, Run, Unit
 
-# A function that takes the result of Engine.inspect. It returns a sentence about a difference from the wanted state, or None.
+# A function that takes the result of Engine.inspect, and returns a sentence about a difference from the wanted state, or None.
 Healthy = Callable[[Mapping[str, Any]], Optional[str]]
 
 SBIN = os.pathsep.join(("/usr/sbin", "/sbin", "/usr/local/sbin", "/usr/bin", "/usr/local/bin"))
@@ -137,7 +137,7 @@ class Engine:
         return self._no_answer(call, problem.words)
 
     def swarm(self) -> dict[str, Any]:
-        """Return the node's own view of its swarm membership. This is faster than inspect()."""
+        """Return the node's own view of its swarm membership. Faster than inspect()."""
         info = self.get("/info")
         return unknown_swarm() if info is None else swarm_of(info)
 

@@ -4,8 +4,8 @@
 
 """Reads the files that a unit names in ``EnvironmentFile=``, as systemd does, and keeps the place of each character (pure).
 
-Their syntax differs from the syntax of units (src/basic/env-file.c). Before systemd 254, a comment that ends in a backslash continues on the next
-line. A byte order mark makes the first name invalid. Private to this collection; it may change without notice.
+The syntax of these files differs from the syntax of units (src/basic/env-file.c). Before systemd 254, a comment that ends in a backslash continues on
+the next line. A byte order mark makes the first name invalid. Private to this collection; it may change without notice.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from .docker_unit import EngineError
 from .engine import Engine, Unavailable
 
 POLL_S = 0.2
-# After 20 s, dockerd answers with status 503 and these words. It continues in the background (moby, daemon/cluster: swarmConnectTimeout,
+# After 20 s, dockerd answers with status 503 and these words. dockerd continues in the background (moby, daemon/cluster: swarmConnectTimeout,
 # errSwarmJoinTimeoutReached). A node that is already in a swarm gets the same status.
 REQUEST_S = 60
 STILL_JOINING = "Timeout was reached"

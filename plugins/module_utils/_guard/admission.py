@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LENIENT = (OFF, AUDIT)
 # dockerd writes these labels last, so no service can set or hide these labels.
 TASK, SERVICE = "com.docker.swarm.task.id", "com.docker.swarm.service.name"
-# Prefix of the names of services that verify starts to test a node. Their refusals are intended and not counted.
+# Prefix of the names of services that verify starts to test a node. Refusals of these services are intended and not counted.
 PROBE = "gpu-swarm-verify"
 # Reasons why a task sees less than it requests without being refused. Findings are counted under these names and under the codes of refusals.
 HIDDEN, BEYOND = "hidden", "beyond-share"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The guard. It runs before NVIDIA's runtime creates a container that requests a GPU, and exits with MAY_START if the container may start.
+"""The guard runs before NVIDIA's runtime creates a container that requests a GPU. It exits with MAY_START if the container may start.
 
 The front (front.py) starts the guard with the runtime's own arguments. On any other exit code, the front refuses the container.
 Private to this collection; it may change without notice.
@@ -121,7 +121,7 @@ def _read_document(path: str) -> dict[str, Any]:
 
 
 def _read_labels(data_root: str, document: dict[str, Any], container: str) -> tuple[dict[str, str], str]:
-    """Return the container's labels, and the directory where dockerd keeps them."""
+    """Return the container's labels, and the directory where dockerd keeps the labels."""
     problem: Exception | None = None
     for root in engine_record.data_roots(data_root, document, container):
         try:

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Builds the guard's front: the program of the runtime nvidia for dockerd. It is a shell script, because each container calls it four times (pure).
+"""Builds the guard's front, which dockerd calls as the program of the runtime nvidia (pure). The front is a shell script, because each container
+calls it four times.
 
 The front calls the guard only if the call is create or restore and the container requests a GPU. Otherwise the front runs NVIDIA's runtime at once.
 So other containers start even if the guard's files are broken. A container that requests a GPU starts only if the guard allows it. The process id
@@ -83,7 +84,7 @@ class Front(NamedTuple):
 
     runtime: str  # the program that the front calls
     home: str
-    code: str  # the directory of this version: if a front is replaced while it runs, it still finds its own code
+    code: str  # the directory of this version's code: if a run replaces a front that is running, the old front still finds its own code
     python: str
     listed: Iterable[str]  # the variables that the key swarm-resource of config.toml names
     refuses: bool = True  # whether the front refuses containers that request a GPU if the guard's code does not run

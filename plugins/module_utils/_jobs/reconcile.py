@@ -47,7 +47,7 @@ class Jobs:
         self._read()
 
     def _read(self) -> None:
-        """Read tasks before services. Otherwise, if a service is removed in between, swarm would seem not to have created its task yet."""
+        """Read tasks before services. In the other order, a service that is removed in between would look like a service without a task yet."""
         label = "%s%s=%s" % (self._prefix, JOB, self._name)
         self._tasks: dict[str, list[Mapping[str, Any]]] = {}
         for task in self._manager.tasks_labelled(label):

@@ -9,7 +9,7 @@ version of an update. After this update, a writer who read the service earlier c
 more and removes it. A write in the few milliseconds between reading and removing would still be lost.
 
 If the service is a job of swarm itself, an update would run the job again. So this code does not update such a job. Instead, it reads the job twice
-and compares.
+and compares the results.
 Private to this collection; it may change without notice.
 """
 

@@ -4,8 +4,8 @@
 
 """Finds encrypted overlay networks between nodes with incompatible releases of Docker Engine (pure).
 
-Both ends of a connection derive the connection's number (SPI) from their addresses. Some releases derive a different number (moby#51951) and drop the
-packets.
+Both ends of a connection derive the connection's number (SPI) from their addresses. Some releases derive a different number (moby#51951), so the
+other end drops the packets.
 Private to this collection; it may change without notice.
 """
 

@@ -68,7 +68,7 @@ def _without_garbage_collection() -> Iterator[None]:
 def ledger(
     listed: Listed, prefix: str, explained: Collection[str] = (), most: int | None = None, levels: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """Return the whole ledger.
+    """Return the ledger of a swarm.
 
     ``prefix`` is the prefix of the labels with which a run marks nodes. ``explained`` are the services to explain, at most ``most`` (see
     ``explain``). ``levels`` are the isolation levels by node id. If a node is missing in ``levels``, its level is off.

@@ -27,7 +27,7 @@ def add(reserving: Reserving, task: Mapping[str, Any], service: Mapping[str, Any
         return
     key = (service_name, repr(wants), repr(placement))
     if key not in reserving:
-        # These are the same for all tasks of one version of a service, so compute them once.
+        # All tasks of one version of a service have the same values, so compute these values once.
         reserving[key] = {
             "service": service_name,
             "wants": generic_resources.from_info(wants),

@@ -28,7 +28,8 @@ GPU_VALUES = ("GPU-", "MIG-")
 def unreserved(
     nodes: Iterable[Mapping[str, Any]], records: Sequence[Mapping[str, Any]], services: Iterable[Mapping[str, Any]], waiting: Waiting
 ) -> list[dict[str, Any]]:
-    """Return [{service, variables, reserves, nodes}] of such services, if they run on nodes with GPUs or may be placed there."""
+    """Return [{service, variables, reserves, nodes}] of the services that can see GPUs without reserving one. Include only services that run, or may
+    be placed, on nodes with GPUs."""
     suspects = [(service, variables) for service, variables in ((service, _variables(service)) for service in services) if variables]
     if not suspects:
         return []

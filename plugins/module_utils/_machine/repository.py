@@ -21,8 +21,8 @@ REPOSITORY = "nvidia-container-toolkit"  # the repository's name in the definiti
 MAX_SHOWN = 5  # how many versions an error message lists
 PLACEHOLDER = "{work}"  # this text is replaced by the path of the directory
 
-# Without the hooks that apt runs after it has read a list: hooks write into other directories (update-notifier, command-not-found, AppStream,
-# PackageKit). #clear works only in a file.
+# These settings disable the hooks that apt runs after it has read a list, because the hooks write into other directories (update-notifier,
+# command-not-found, AppStream, PackageKit). #clear works only in a file.
 APT_CACHE = """\
 #clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;

@@ -195,7 +195,8 @@ def _flags_after(observed: Observation, edits: Mapping[str, Edit]) -> Sequence[s
 
 
 def _never_loaded(observed: Observation, edits: Mapping[str, Edit]) -> list[str]:
-    """Return the restored units that dockerd was never started with. dockerd might not start with these units, so their author has to load them."""
+    """Return the restored units that dockerd was never started with. dockerd might not start with these units, so the author of the units has to load
+    them."""
     restored = [path for path in (unit.path for unit in observed.editable_units) if path in edits and edits[path].content is not None]
     return [path for path in restored if not edits[path].inserted.get("in_force", True)]
 

@@ -34,7 +34,7 @@ def fault_from_error(details: Mapping[str, Any], uuids: Sequence[str], uptime_s:
 
 def nvml_limit_s(timeout_s: float, hung: bool, reported: str | None) -> float:
     """Return how long to wait for NVML (seconds). The time is short if the last reading hung or the watcher reports a hang.
-    Once the hang is over, NVML answers at once."""
+    Once the hang is over, NVML answers immediately."""
     return min(timeout_s, SLOW_S) if hung or parse_label(reported or "").reason == HANG else timeout_s
 
 
@@ -48,7 +48,7 @@ def fault_from_gpus(
 ) -> str | None:
     """Return the fault of the cards ``uuids`` that the node should advertise, or None.
 
-    ``errors`` are the errors that the watcher read in the kernel's log. NVML may not show them. ``card_records`` says where each card is.
+    ``errors`` are the errors that the watcher read in the kernel's log. NVML may not show these errors. ``card_records`` says where each card is.
     """
     verdict = assess_health({"error": None, "gpus": [_card_reading(gpu) for gpu in gpus]}, uuids, errors)
     return format_label(with_card_place(verdict, card_records)) if verdict.state == FAULT else None

@@ -46,7 +46,7 @@ def running_now(engine: Mapping[str, Any]) -> Running:
 def action_for(wanted: Running, engine: Mapping[str, Any], state: str) -> str | None:
     """Return the least action that makes the daemon show the wanted settings: ``restart``, ``reload`` or None.
 
-    dockerd reads node-generic-resources only when it starts. It reloads default-runtime on SIGHUP, but only if the file sets it
+    dockerd reads node-generic-resources only when it starts. dockerd reloads default-runtime on SIGHUP, but only if the file sets this key
     (moby daemon/reload.go). So removing default-runtime needs a restart.
     """
     now = running_now(engine) if engine["running"] else None

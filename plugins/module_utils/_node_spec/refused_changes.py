@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides which part of a change may be written (pure). This depends on the tasks that the change would evict now, and on each node's option
+"""Decides which part of a change may be written (pure). The decision depends on the tasks that the change would evict now, and on each node's option
 ``evict``.
 
 Private to this collection; it may change without notice.
@@ -43,7 +43,7 @@ def decide(
 
 
 def forbidden(evicted: Iterable[dict[str, Any]], evict: str) -> list[dict[str, Any]]:
-    """Return the tasks whose eviction ``evict`` does not allow."""
+    """Return the tasks that ``evict`` does not allow to be evicted."""
     return [task for task in evicted if evict == NONE or (evict == MOVABLE and not may_be_moved(task))]
 
 

@@ -38,7 +38,7 @@ class Demand(NamedTuple):
     platforms: Sequence[Mapping[str, Any]]
     ports: frozenset[Port]
     max_replicas: int  # on one node; 0 for no limit
-    cluster_volumes: bool  # the task needs cluster volumes, and no filter in this file checks them
+    cluster_volumes: bool  # whether the task needs cluster volumes, which no filter in this file checks
 
 
 class Spot(NamedTuple):
@@ -91,8 +91,8 @@ def room(demand: Demand, spot: Spot) -> int | None:
 
 
 def short(demand: Demand, free: Mapping[str, float]) -> dict[str, float]:
-    """Return the missing amount by resource kind. Even for a reservation of 0, the scheduler requires at least one free resource."""
-    # If anything is reserved, the scheduler compares CPUs and memory as well, and a node may have overcommitted them.
+    """Return the missing amount by resource kind. The scheduler requires at least one free resource, even for a reservation of 0."""
+    # If a task reserves anything, the scheduler also compares CPUs and memory. A node may have allocated more CPUs and memory than it has.
     required = {CPUS: 0, MEMORY: 0, **{kind: required_free(amount) for kind, amount in demand.wants.items()}} if demand.wants else {}
     return {kind: amount - free.get(kind, 0) for kind, amount in required.items() if free.get(kind, 0) < amount}
 

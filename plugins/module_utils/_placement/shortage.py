@@ -126,7 +126,7 @@ def _paused_update(service: Mapping[str, Any]) -> str | None:
 
 
 def _missing_global_tasks(service: Mapping[str, Any], tally: Tally, places: Iterable[Place]) -> list[str]:
-    # Swarm does not restart failed tasks on these nodes either (swarmkit orchestrator/global/global.go).
+    # On these nodes swarm also does not restart failed tasks (swarmkit orchestrator/global/global.go).
     hostnames = [
         place.record["hostname"]
         for place in places

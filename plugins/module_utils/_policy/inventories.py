@@ -27,7 +27,7 @@ def double_counting_kinds(resources: Mapping[str, Any], kinds: Collection[str]) 
 
 
 def find_double_counting(resources: Mapping[str, Any]) -> tuple[str, list[str]] | None:
-    """Return (kind, others) for the first kind whose GPUs are in other kinds too; None without such a kind."""
+    """Return (kind, other kinds) for the first kind with GPUs that are also in other kinds; None without such a kind."""
     for kind in resources:
         others = double_counting_kinds(resources, [kind])
         if others:

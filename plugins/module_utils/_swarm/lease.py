@@ -245,7 +245,8 @@ class LeaseChange(NamedTuple):
 
 
 def acquire_or_release(manager: Manager, want: Mapping[str, Any], check_mode: bool) -> LeaseChange:
-    """Acquire or release the lease. To release takes one update. To acquire takes two updates: the first update decides which run gets the lease."""
+    """Acquire or release the lease. A release needs one update. An acquisition needs two updates, and the first update decides which run gets the
+    lease."""
     first_read: list[Lease | None] = []  # before this call wrote anything
 
     def attempt() -> LeaseChange:

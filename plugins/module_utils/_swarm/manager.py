@@ -129,7 +129,7 @@ class Manager:
             raise self._failure("read the events of nodes", exc) from exc
 
     def leader(self) -> str:
-        """Return the node id of the manager that leads the swarm. Its clock stamps each update."""
+        """Return the node id of the manager that leads the swarm. The leader's clock stamps each update."""
         managers = self._list("nodes", {"role": ["manager"]})
         leaders = [node["ID"] for node in managers if (node.get("ManagerStatus") or {}).get("Leader")]
         if not leaders:

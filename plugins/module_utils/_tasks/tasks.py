@@ -43,7 +43,7 @@ def still_allocated(
 ) -> list[dict[str, Any]]:
     """Return the resources of tasks of removed services: [{hostname, kind, amount, state of the node}].
 
-    They are allocated until the containers stop.
+    These resources are allocated until the tasks' containers stop.
     """
     service_ids = {service["ID"] for service in services}
     sums: dict[tuple[str, str], int] = {}

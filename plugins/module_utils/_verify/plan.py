@@ -194,7 +194,7 @@ def argv(command: str) -> list[str]:
 
 
 def service(check: Check, name: str, labels: Mapping[str, str], command: Sequence[str], replicas: int = 1) -> dict[str, Any]:
-    """Return the specification of a service whose tasks reserve the GPUs of a check on its node, and print the GPUs that they see."""
+    """Return the specification of a test service. Its tasks reserve the GPUs of a check on the check's node, and print the GPUs that they see."""
     requests = ["%s=%s" % (name, ALL) for name in check["variables"]] or [WANTS_ALL if check["others"] else WANTS_NONE]
     reservation = [{"DiscreteResourceSpec": {"Kind": check["kind"], "Value": check["count"]}}] if check["count"] else []
     return {

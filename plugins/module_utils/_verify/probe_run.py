@@ -22,7 +22,7 @@ from .guard_probes import ALLOCATED, MEMORY, by_service, rounds
 from .probe_results import Outcome
 
 POLL_S = 0.3
-# The scheduler reports at once that no node fits. The scheduler tries again when a node's description changes.
+# The scheduler reports immediately that no node fits. It tries again when a node's description changes.
 UNPLACED_S = 10
 # How long after its time limit a service of a killed run is removed (seconds).
 ABANDONED_AFTER_S = 60
@@ -102,7 +102,7 @@ def _outcome(manager: Manager, check: plan.Check, task: Mapping[str, Any] | None
     try:
         output = b"".join(log_stream.task_output(manager.task_log(task["ID"], LOG_LINES)))
     except GpuSwarmError as exc:
-        # The log comes from the node itself. If one node hangs, read the logs of the others.
+        # The log comes from the node itself. If one node hangs, read the logs of the other nodes.
         return Outcome(check, task, "", exc.message)
     except ValueError as exc:
         return Outcome(check, task, "", "the log of the task could not be read: %s" % exc)
