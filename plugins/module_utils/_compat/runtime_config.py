@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds settings in config.toml of the NVIDIA Container Toolkit that hide a task's own GPUs from the task, or show GPUs of other tasks to the task
-(pure).
+"""Finds bad settings in config.toml of the NVIDIA Container Toolkit (pure). Such a setting hides a task's own GPUs from the task, or shows it GPUs of
+other tasks.
 
 tests/pages/toolkit_keys.py lists the decision about each key; docs/fix/known-issues.md shows that list as a table. ``values`` maps
 dotted names to the values in the file: a text, a bool, a tuple of texts, or None for any other type. A check returns the bad setting as text, or "".

@@ -23,7 +23,7 @@ from .._swarm.owned_labels import CONTENT
 from .stack import NAMESPACE, of_stack
 
 INGRESS = "ingress"
-# The first release with a 'docker stack deploy' that supports jobs.
+# The first release of Docker in which 'docker stack deploy' supports jobs.
 JOBS_SINCE = (23, 0, 0)
 # The network drivers that every engine has.
 BUILT_IN = ("", "overlay")

@@ -27,7 +27,7 @@ MOST_SHOWN = 300  # characters of an answer that is not JSON
 
 
 class Answer(NamedTuple):
-    """``data`` is None if the daemon sent no content."""
+    """A daemon's answer to a request. ``data`` is None if the daemon sent no content."""
 
     headers: http.client.HTTPMessage
     data: Any

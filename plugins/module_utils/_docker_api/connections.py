@@ -33,7 +33,7 @@ class Tls(NamedTuple):
 
 
 class Way(NamedTuple):
-    """``open(timeout)`` returns a new connection. Each request needs ``headers``, and ``base`` in front of its path."""
+    """How to reach a daemon. ``open(timeout)`` returns a new connection. Each request needs ``headers``, and ``base`` in front of its path."""
 
     open: Callable[..., http.client.HTTPConnection]
     base: str = ""
@@ -55,7 +55,8 @@ class UnixConnection(http.client.HTTPConnection):
 
 
 class Address(NamedTuple):
-    """``scheme`` is unix, tcp, http, https, or an unknown scheme. ``place`` is the path of a socket, or the text after ``://``."""
+    """The address of a daemon. ``scheme`` is unix, tcp, http, https, or an unknown scheme. ``place`` is the path of a socket, or the text after
+    ``://``."""
 
     scheme: str
     place: str

@@ -15,7 +15,7 @@ from .._mask import mask
 
 
 class ApiError(Exception):
-    """``words`` is the reason, without a full stop at the end."""
+    """A call to the Docker API failed. ``words`` is the reason, without a full stop at the end."""
 
     def __init__(self, words: str) -> None:
         self.words = mask(words).strip().rstrip(".")

@@ -40,7 +40,7 @@ class EngineError(GpuSwarmError):
 
 
 class Unit:
-    """The unit of this name. ``run`` runs a command, see ``Run``."""
+    """dockerd's systemd unit, which is called ``name``. ``run`` runs a command (see ``Run``)."""
 
     def __init__(self, name: str, run: Run) -> None:
         self.name = name

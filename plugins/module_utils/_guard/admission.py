@@ -43,10 +43,10 @@ _REMEDY = {
 
 
 # The settings of a node. allow: names of services; label:KEY or label:KEY=VALUE for labels of containers. devices: the devices that the node
-# advertises by their own names. kinds: the kinds of named resources. listed: the variables that NVIDIA's runtime
-# may read. map: {kind: {value: devices}} of all other resources; the value is reservation.AMOUNT if the kind is an amount. Each entry of the map also
-# has mib, the part of the devices' memory, and together, whether all values of a task must be on one device. card_mib: the memory of the cards.
-# overhead_mib: the memory that CUDA needs for each process.
+# advertises by their own names. kinds: the kinds of named resources. listed: the variables that NVIDIA's runtime may read. map: {kind: {value:
+# devices}} of all other resources; the value is reservation.AMOUNT if the kind is an amount. Each entry of the map also has two values. mib is the
+# part of the devices' memory. together says whether all values of a task must be on one device. card_mib: the memory of the cards. overhead_mib: the
+# memory that CUDA needs for each process.
 Settings = namedtuple(
     "Settings", ["level", "allow", "devices", "kinds", "listed", "map", "card_mib", "overhead_mib"], defaults=[(), (), (), (), {}, {}, 0]
 )

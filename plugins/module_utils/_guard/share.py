@@ -32,8 +32,8 @@ Share = namedtuple("Share", ["variables", "beyond", "too_small"], defaults=["", 
 
 
 def share(parts: Sequence[Part], own: Sequence[str], card_mib: Mapping[str, int], overhead_mib: int) -> Share:
-    """Return the share of a task. ``own`` are the variables that its service sets, ``card_mib`` is the memory of the node's cards, and
-    ``overhead_mib`` is the memory that CUDA needs for each process in addition to the memory that a framework allocates."""
+    """Return the share of a task. ``own`` are the variables that the task's service sets. ``card_mib`` is the memory of the node's cards.
+    ``overhead_mib`` is the memory that CUDA needs for each process, in addition to the memory that a framework allocates."""
     slots = [part.value for part in parts if is_slot(part)]
     variables = {SLOTS: ",".join(slots)} if slots else {}
     reserved, cards = _reserved_mib(parts), {device for part in parts for device in part.devices}

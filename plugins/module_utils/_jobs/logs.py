@@ -105,5 +105,5 @@ def sweep(folder: str) -> None:
 
 
 def _open_file(path: str, flags: int) -> int:
-    """Open the file, but do not block on a pipe and do not follow a link, because other users may be able to write to the directory."""
+    """Open the file, but do not block on a pipe and do not follow a link. Other users may be able to write to the directory."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)

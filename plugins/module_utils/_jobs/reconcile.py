@@ -34,7 +34,7 @@ NO_HISTORY = (
 
 
 class Jobs:
-    """All jobs of one name."""
+    """All jobs with the same name."""
 
     def __init__(self, manager: Manager, name: str, prefix: str, files: logs.LogFiles, check_mode: bool) -> None:
         self._manager, self._name, self._prefix, self._check_mode = manager, name, prefix, check_mode

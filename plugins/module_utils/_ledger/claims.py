@@ -77,9 +77,9 @@ def add_finished(finished: Finished, node_id: str, service: str, resources: Mapp
 def finished_jobs(records: Iterable[Mapping[str, Any]], finished: Finished) -> list[dict[str, Any]]:
     """Return the resources of each node that an affected leader still counts for ended tasks of jobs.
 
-    The leader's scheduler counts correctly, but its constraint enforcer does not. At each update of an active node the enforcer adds up the
-    allocations of live and ended tasks, and rejects a task that exceeds the total (moby#52652). With Docker Engine 26.1.5 the enforcer rejected the
-    ended task, and the job ran again.
+    The leader's scheduler counts correctly, but its constraint enforcer does not. At each update of an active node, the enforcer adds up the
+    allocations of live and ended tasks. Then it rejects a task that exceeds the total (moby#52652). With Docker Engine 26.1.5 the enforcer rejected
+    the ended task, and the job ran again.
     """
     rows = []
     for record in records:

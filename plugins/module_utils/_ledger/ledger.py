@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The ledger: which generic resources of a swarm are allocated to which tasks (pure).
+"""Computes the ledger: which generic resources of a swarm are allocated to which tasks (pure).
 
 Takes the API's JSON and returns plain records. Reads each task only once.
 

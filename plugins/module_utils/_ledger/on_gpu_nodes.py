@@ -2,8 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds services without a reservation whose tasks run on nodes with GPUs (pure), and the command that keeps such a service off these nodes.
+"""Finds services that reserve no generic resource, but run tasks on nodes with GPUs (pure).
 
+Also returns the command that keeps such a service off these nodes.
 Private to this collection; it may change without notice.
 """
 

@@ -23,7 +23,7 @@ NOT_NEEDED_WITH = ("dev/dxg", "sys/module/nvgpu")
 
 
 class UvmState(NamedTuple):
-    """The state of the device."""
+    """The state of the device /dev/nvidia-uvm."""
 
     device_major: int | None  # the major number of the device; None without a device
     module_major: int | None  # the major number of the kernel module; None if it is not loaded

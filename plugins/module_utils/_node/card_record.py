@@ -26,7 +26,7 @@ _NAMES = ("name", "pci_bus_id", "serial", "slot")
 
 
 class CardRecord:
-    """The record in the state directory ``directory``."""
+    """The record of a node's cards in the state directory ``directory``."""
 
     def __init__(self, directory: str, root: str = "/") -> None:
         self._path, self._root = os.path.join(directory, NAME), root

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Decision(NamedTuple):
-    """What to do on a node, and why."""
+    """What a run does on a node, and why."""
 
     advertisement: dict[str, Any]  # the result of advertise.decide, with the labels
     writes: dict[str, bytes | None]  # {path: new bytes, or None to remove the file}, in the order to write them

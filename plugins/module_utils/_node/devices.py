@@ -51,7 +51,7 @@ _CTK = "nvidia-ctk system create-device-nodes --control-devices"
 
 
 class Devices:
-    """The service of one node. ``root`` is the root of the machine's files."""
+    """The service that creates the devices for CUDA on one node. ``root`` is the root of the machine's files."""
 
     def __init__(self, params: Mapping[str, Any], run: Run, move: Move, root: str) -> None:
         self._params = params

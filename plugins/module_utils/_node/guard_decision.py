@@ -31,7 +31,7 @@ NOT_INSTALLED = "the guard of the GPUs is not installed"
 
 
 class GuardWanted(NamedTuple):
-    """What to install on the node."""
+    """The guard to install on the node."""
 
     front: bytes
     settings: dict[str, Any]

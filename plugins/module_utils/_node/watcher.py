@@ -54,8 +54,8 @@ _FAMILIES = "AF_UNIX AF_INET AF_INET6 AF_NETLINK"
 
 
 class Machine(NamedTuple):
-    """How to change a node. ``root`` is the root of its files, ``load`` imports the code that the service will run, ``data_root`` is
-    dockerd's directory, None if it is unknown."""
+    """How to change a node. ``root`` is the root of the node's files. ``load`` imports the code that the service will run. ``data_root`` is dockerd's
+    directory; None if the directory is unknown."""
 
     run: Run
     move: Move
@@ -65,7 +65,7 @@ class Machine(NamedTuple):
 
 
 class Watcher:
-    """The service of one node."""
+    """The watcher's service on one node."""
 
     def __init__(self, params: Mapping[str, Any], state: State, machine: Machine) -> None:
         run, move, root, load, data_root = machine

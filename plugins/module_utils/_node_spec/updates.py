@@ -39,8 +39,8 @@ class Change(TypedDict):
 
 
 class Decision(NamedTuple):
-    """The part of a change that may be written. ``evicted``: tasks that this part evicts. ``refused``: tasks that kept the rest from being
-    written."""
+    """The part of a change that may be written. ``evicted``: tasks that this part evicts. ``refused``: tasks that the rest of the change would evict,
+    which is not allowed."""
 
     change: Change
     evicted: list[dict[str, Any]]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Counts the tasks of all services in one pass (pure), the way swarmkit's scheduler and orchestrators count them.
+"""Counts the tasks of all services in one pass (pure). Counts in the same way as swarmkit's scheduler and orchestrators.
 
 manager/scheduler/nodeinfo.go counts a task from its assignment to its end. The task is counted as a replica only while swarm wants the task to run.
 Private to this collection; it may change without notice.

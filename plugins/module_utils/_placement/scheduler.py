@@ -29,7 +29,7 @@ Plugin = Tuple[str, str]
 
 
 class Demand(NamedTuple):
-    """What one task of a service needs of a node."""
+    """What one task of a service needs from a node."""
 
     service_id: str
     wants: dict[str, Any]  # amounts by resource kind, also CPUS and MEMORY

@@ -22,7 +22,7 @@ START_FIRST = "start-first"
 
 
 class Overlap(NamedTuple):
-    """How many new tasks must run beside the old ones.
+    """How many new tasks must run beside the old tasks.
 
     ``old`` is the number of running tasks. ``needed`` is the number of new tasks that need room during the update. None means one task on each node.
     ``larger`` is true if new tasks reserve more than old tasks. ``added`` is the number of new tasks that replace no old task.

@@ -259,7 +259,7 @@ def _add_slots(rule: Rule, gpu: Gpu, device: Mapping[str, Any], slots: tuple[int
 
 
 def _count_slots(rule: Rule, size: int | None, name: str) -> tuple[int, int | None]:
-    """Return the number of slots of a card or MIG device, and the MiB of each slot (None if the device has no memory of its own)."""
+    """Return (the number of slots of a card or MIG device, the MiB of each slot). The MiB are None if the device has no memory of its own."""
     reserve = int(rule.get("reserve_mib", 0))
     if size is None:
         if "slots" in rule:

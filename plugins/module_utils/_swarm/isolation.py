@@ -4,8 +4,8 @@
 
 """The isolation of a swarm, stored in a label of the swarm itself (pure).
 
-The label has the swarm's level, the level of each node that a run last read or set, the counts of the nodes at the level ``audit``, and the watchers'
-findings about differences between processes and allocations.
+The label contains the level of the swarm, and the level that a run last read or set on each node. It also contains the counts of the nodes at the
+level ``audit``, and the watchers' findings about differences between processes and allocations.
 
 The isolation is not stored in labels of nodes, because an old leader may stop tasks when a node is updated. A change of the level must not stop any
 task.
@@ -45,7 +45,7 @@ class NodeFindings(NamedTuple):
 
 
 class Isolation(NamedTuple):
-    """Times are whole seconds since 1970."""
+    """The isolation of a swarm. Times are whole seconds since 1970."""
 
     level: str = OFF
     since: int | None = None

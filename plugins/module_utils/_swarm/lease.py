@@ -29,7 +29,8 @@ LAST_RUN = "gpu-swarm.last-run"  # the result of the last run that released its 
 
 
 class Lease(NamedTuple):
-    """Times are whole seconds since 1970; None for a label without a time. A lease without a time ends only if another run takes it.
+    """The lease of one run. Times are whole seconds since 1970; None for a label without a time. A lease without a time ends only if another run
+    takes it.
 
     The times belong to the clock of ``leader``, a node id. ``leader`` is BID while the leader is unknown, and None in labels of earlier releases.
     """
@@ -167,8 +168,8 @@ def _converted_to_clock_of(lease: Lease, now: int, leader: str) -> Lease:
 def _read_with_leader_time(manager: Manager, cluster: Mapping[str, Any]) -> ClusterAtLeaderTime:
     """Return the swarm and the leader's time.
 
-    If another run's lease has times of a former leader's clock, rewrite the lease with the present leader's times, so that a later run can see its
-    end.
+    If another run's lease has times of a former leader's clock, rewrite the lease with times of the present leader. Then a later run can see when the
+    lease ends.
     """
     read_back = _write_and_read_back(manager, cluster, cluster["Spec"])
     lease = read(read_back.cluster["Spec"])

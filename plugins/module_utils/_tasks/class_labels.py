@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The label in which a service names the classes of nodes that it needs (pure).
+"""Reads the label in which a service names the classes of nodes that it needs (pure).
 
 Only the controller interprets these texts, because only the controller knows which image runs on which CPU.
 Private to this collection; it may change without notice.

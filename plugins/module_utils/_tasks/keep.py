@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The label with which a service's owner forbids moving its tasks (pure).
+"""Reads the label that forbids moving a service's tasks (pure). The owner of a service sets this label.
 
 Private to this collection; it may change without notice.
 """

@@ -51,7 +51,8 @@ Choose = Callable[[Sequence[str], int], Iterable[str]]
 
 
 class Extent(NamedTuple):
-    """``gpus``: how many free GPUs of each resource kind to reserve. ``sample``: how many nodes to test. ``choose(list, k)`` picks these nodes."""
+    """How much to test. ``gpus``: how many free GPUs of each resource kind to reserve. ``sample``: how many nodes to test. ``choose(list, k)`` picks
+    these nodes."""
 
     gpus: Any
     sample: Any
