@@ -410,9 +410,9 @@ def test_the_leak_is_closed_in_each_mode_of_nvidias_runtime(fleet: Fleet, invent
         create(fleet, "no-slash", "--mount", NO_SLASH)
         assert [gpus_seen(fleet, service) for service in ("reserves", "baked")] == [dict.fromkeys(NODES, number) for number in (1, 0)]
         assert refused(gpus_seen(fleet, "forges"), f"it sets {VARIABLE}=all itself")
-        text = "it has a mount at /var/run/nvidia-container-devices/all, by which NVIDIA's runtime would give it GPUs"
+        text = "it has a mount at /var/run/nvidia-container-devices/all, which makes NVIDIA's runtime give it GPUs"
         assert refused(gpus_seen(fleet, "mounts"), text)
-        assert refused(gpus_seen(fleet, "no-slash"), "it has a mount at /var/run/nvidia-container-devicesall, by which NVIDIA's runtime")
+        assert refused(gpus_seen(fleet, "no-slash"), "it has a mount at /var/run/nvidia-container-devicesall, which makes NVIDIA's runtime")
     finally:
         for name in NODES:
             fleet[name].write(CONFIG_TOML, before[name])

@@ -288,7 +288,7 @@ def test_a_decision_of_an_operator_counts(fleet: Fleet, inventory: Path, before:
     manager.docker("node", "update", "--availability", "active", "h1")
     for name in MANAGERS:
         fleet[name].run("systemctl", "restart", UNIT)
-    wait_until("an alarm", lambda: "returned to service" in "".join(journal(fleet[name]) for name in MANAGERS), 30)
+    wait_until("an alarm", lambda: "returned it to service" in "".join(journal(fleet[name]) for name in MANAGERS), 30)
     shown = fleet.playbook(inventory, playbook="fleet.gpu_swarm.status", env={"COLUMNS": "400"})
     assert "stays in service, because somebody returned it" in shown.row("h1"), shown.output
     assert not is_paused(fleet, "h1")
