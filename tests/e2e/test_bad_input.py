@@ -304,7 +304,7 @@ def test_a_check_run_finds_a_missing_version_on_nodes_without_a_repository(fleet
     (text,) = run.failures("x1")[-1:]
     assert "x1: apt cannot get version 9.9.9-1 of the NVIDIA Container Toolkit: " in text
     assert "All packages are available in version 1.20.0-1, 1.19.1-1" in text
-    assert text.endswith("Set nvidia_container_toolkit_version to a version that is there.")
+    assert text.endswith("Set nvidia_container_toolkit_version to an available version.")
     assert "nvidia_container_toolkit_version is 1.19" in run.failures("x4")[-1]
     assert touched == {name: [] for name in wanted}
     assert {name: fleet[name].run("find", "/tmp", "-name", "gpu-swarm-packages-*") for name in wanted} == dict.fromkeys(wanted, "")

@@ -409,7 +409,7 @@ OWN_READ = {
     "no-version": (
         {"version": "1.21.0"},
         ("version 1.21.0-1 is not available. All packages are available in version 1.20.0-1, 1.19.1-1.",
-         "have the repositories of this node offer that one"),
+         "add this version to the repositories of this node"),
     ),
 }  # fmt: skip
 OWN_UNREADABLE = {"newest": ({"version": "1.20.0"}, ("the repository cannot be read: ", "Check the repositories of this node"))}
