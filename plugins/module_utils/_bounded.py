@@ -90,7 +90,7 @@ def _close_inherited_files(except_for: int) -> None:
         os.dup2(null, standard)
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != except_for:
-            with contextlib.suppress(OSError):  # listdir() has already closed the file with which it read the directory
+            with contextlib.suppress(OSError):  # the list also contains the file that listdir() opened, which is closed by now
                 os.close(int(name))
 
 

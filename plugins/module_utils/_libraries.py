@@ -32,10 +32,10 @@ LIBRARIES = {"type": "str", "no_log": True}
 
 
 def add_to_path(library_path: str | None = None, state_dir: str = STATE_DIR, first: bool = False) -> None:
-    """Let imports find the libraries. Imports prefer the node's own libraries, unless ``first`` is true.
+    """Add the libraries to Python's search path: after the node's own libraries, or before them if ``first`` is true.
 
-    If ``library_path`` is a directory, the user chose this directory, and imports prefer it to installed libraries. If ``library_path`` is a zip
-    file, the controller sent this file, and imports prefer installed libraries.
+    ``library_path`` is either a directory that the user chose, or a zip file that the controller sent. Python searches such a directory before the
+    libraries that a run installed on the node, and such a zip file after them.
     """
     paths = [library_path, installed_path(state_dir)]
     if library_path and os.path.isfile(library_path):

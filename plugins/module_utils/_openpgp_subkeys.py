@@ -4,9 +4,9 @@
 
 """Checks that a subkey is signed by its key (pure).
 
-A fingerprint covers only the key. A subkey that an attacker added has no signature of the key (RFC 4880 and RFC 9580, 5.2.4: type 0x18). Not every
-program checks the signature (CVE-2021-3521: rpm did not). This code checks RSA and Ed25519 signatures. It refuses the subkeys of any other type of
-key.
+The fingerprint of a key does not cover its subkeys. Anyone can add a subkey to a key file, but only the owner of the key can sign the subkey
+(signature type 0x18; RFC 4880 and RFC 9580, 5.2.4). Some programs do not check this signature (rpm did not: CVE-2021-3521). This code checks RSA and
+Ed25519 signatures. If the key has another type, this code refuses its subkeys.
 Private to this collection; it may change without notice.
 """
 
@@ -19,7 +19,7 @@ from typing import NamedTuple, Sequence
 _BINDING = 0x18
 _RSA, _EDDSA = (1, 3), 22
 _LONGEST_MODULUS, _LONGEST_EXPONENT = 16384, 64  # bits. A calculation with larger numbers would take too long
-_MOST = 16  # the most signatures of one subkey
+_MOST = 16  # how many signatures of one subkey are checked at most
 # The hash functions by their numbers in RFC 9580, 9.5, each with its RSA prefix (RFC 8017, 9.2).
 _HASHES = {
     2: ("sha1", "3021300906052b0e03021a05000414"),
@@ -36,7 +36,7 @@ class _Signature(NamedTuple):
 
     algorithm: int
     hash: int
-    hashed: bytes  # the part of the signature that is signed too
+    hashed: bytes  # the start of the signature packet, which the signature covers too
     numbers: bytes
 
 
@@ -99,7 +99,7 @@ def _verify_rsa(public: bytes, signature: _Signature, digest: bytes) -> bool:
 _P = 2**255 - 19
 _ORDER = 2**252 + 27742317777372353535851937790883648493
 _D = -121665 * pow(121666, _P - 2, _P) % _P
-_Point = tuple  # x, y, z and x*y, each multiplied by z
+_Point = tuple  # extended coordinates of the point (x, y): x*z, y*z, z and x*y*z
 
 
 def _verify_eddsa(public: bytes, numbers: bytes, digest: bytes) -> bool:

@@ -87,8 +87,11 @@ def _label_after_restart(inputs: DecisionInputs, uuids: Sequence[str], label: st
 
 
 def _can_be_shown(inputs: DecisionInputs, edit: Edit, action: str | None) -> bool:
-    """Return whether a run may write the label. A run may not if a flag prevents dockerd from loading later values. The first label needs a restart:
-    a reload updates the node in the swarm, and only the watcher decides when an update is safe."""
+    """Return whether this run may write the label.
+
+    It may not if a flag of dockerd prevents later changes of the label. It may write the first label only with a restart of dockerd. A reload would
+    update the node in the swarm, and only the watcher knows when such an update is safe.
+    """
     observed = inputs.observed
     if not observed.engine or engine_labels.blocking_flags(observed.engine["flags"] or observed.engine["unit_flags"]):
         return False

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A service of root is started only with a Python that nobody else can replace."""
+"""A service that runs as root is installed only if nobody but root can replace its Python interpreter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SOMEBODY = 4711
 
 @pytest.fixture
 def owned(monkeypatch):
-    """Simulate owners and groups of paths, without the right to change them."""
+    """Return a dict from paths to (user id, group id, mode). ``os.lstat`` reports these values, because only root could change the real ones."""
     others = {}
     really = os.lstat
 
