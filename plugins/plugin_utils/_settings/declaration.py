@@ -229,10 +229,10 @@ PLAYBOOKS = (
         "prune_jobs_older_than", "str", "24h", "how long ago a job must have ended to be removed", once=True,
         wants="an age such as 90s, 30m, 24h or 7d", fits=_is_age,
     ),
-    Setting("prune_jobs_keep_last", "int", 0, "how many jobs of each name are kept whatever their age", unit="jobs", once=True),
+    Setting("prune_jobs_keep_last", "int", 0, "how many jobs of each name are kept, even if they are old", unit="jobs", once=True),
     Setting("prune_jobs_failed", "bool", False, "whether jobs that did not complete are removed too", once=True),
     Setting(
-        "prune_jobs_labels", "list", None, "remove services with these labels, not the jobs of the playbook job", elements="str", once=True,
+        "prune_jobs_labels", "list", None, "the labels of the services to remove, instead of the jobs of the playbook job", elements="str", once=True,
         details="Each label is `KEY` or `KEY=VALUE`. Only one-shot services are removed: replicated or global jobs, and services with the restart "
         "condition `none`.",
     ),
