@@ -53,7 +53,7 @@ OF_README = {
     ),
     "rootless Docker, Docker from snap, Podman": ("from snap, rootless, Podman's stand-in",),
 }
-YET = "a whole run of it without a failure has yet to be done"
+YET = "no complete run has passed yet"
 WHOLE_RUN = re.compile(
     r"A whole `?make test-all`? passed on \d{1,2} [A-Z][a-z]+ \d{4} at [0-9a-f]{7,40}: [1-9]\d* passed, 0 failed, [1-9]\d* minutes\b"
 )
@@ -129,7 +129,7 @@ def wrong_page(text: str) -> list[str]:
     found += [f"{node}: the lab makes such nodes, and no row has one" for node in sorted(kinds_of_the_lab() - listed)]
     whole = " ".join(text.split())
     if (YET in whole) is bool(WHOLE_RUN.search(whole)):
-        found.append(f"either '{YET}', or when and where a whole run passed, in the form of {WHOLE_RUN.pattern}")
+        found.append(f"the page must contain exactly one of these: '{YET}', or a sentence that matches {WHOLE_RUN.pattern}")
     return found
 
 
@@ -138,7 +138,7 @@ def _tests(row: Row) -> Iterator[str]:
     if not (tests or named or row.proof.startswith(WITHOUT)):
         yield f"names no test, and does not say that there is none: {row.proof}"
     if row.node and row.proof.startswith(UNPROVEN):
-        yield f"has a node, {row.node}, and is {row.proof}"
+        yield f"has the lab node {row.node}, but its proof says that it is untested: {row.proof}"
     for path, name in tests:
         if not (ROOT / path).is_file():
             yield f"there is no {path}"
@@ -158,7 +158,7 @@ def _rare(row: Row) -> Iterator[str]:
     said = {match[1] for match in re.finditer(r"`[\w/.]+::(\w+)` \(rare\)", row.proof)}
     is_rare = {name for path, name in TEST.findall(row.proof) if name and (ROOT / path).is_file() and _marked_rare(path, name)}
     if said != is_rare:
-        yield f"rare are {sorted(is_rare)}, not {sorted(said)}"
+        yield f"the row marks {sorted(said)} as rare, but the rare tests are {sorted(is_rare)}"
 
 
 def _nodes(row: Row) -> Iterator[str]:
@@ -204,15 +204,15 @@ def wrong_readme(text: str, listed: list[Row]) -> list[str]:
 
 def _verdict(cell: str, verdict: str, of: list[Row]) -> Iterator[str]:
     if len(of) != len(OF_README.get(cell, (cell,))):
-        yield f"is no row of the page, or stands for some that are none: {OF_README.get(cell, '')}"
+        yield f"the page has no such row, or lacks rows for which this row stands: {OF_README.get(cell, '')}"
         return
     paths = {path for path, _name in TEST.findall(verdict)}
     if verdict.startswith("in the lab"):
-        yield from (f"{row.what} is not: {row.proof}" for row in of if not row.proven)
+        yield from (f"the README says that {row.what} was tested in the lab, but the page says: {row.proof}" for row in of if not row.proven)
     elif (word := next((word for word in (*UNPROVEN, *OTHERWISE) if verdict.startswith(word)), None)) is not None:
-        yield from (f"{row.what} is: {row.proof}" for row in of if not row.proof.startswith(word))
+        yield from (f"the README says '{word}' of {row.what}, but the page says: {row.proof}" for row in of if not row.proof.startswith(word))
     else:
-        yield f"neither in the lab, nor {', '.join(UNPROVEN)} or {', '.join(OTHERWISE)}: {verdict}"
+        yield f"the verdict must begin with one of: in the lab, {', '.join((*UNPROVEN, *OTHERWISE))}. It is: {verdict}"
     if paths:
         others = [row.what for row in of if not (row.paths & paths or row.proof.startswith("all tests"))]
         yield from (f"{what} is not proven by {', '.join(sorted(paths))}" for what in others)
@@ -234,7 +234,7 @@ def _parts(version: str) -> list[int]:
 
 
 def wrong_on_nodes(listed: list[Row], nodes: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Compare the page with the versions of packages, by the kind of a node."""
+    """Compare the page with the versions of the packages on each kind of node."""
     found = []
     for part, package in (("Docker Engine", "docker.io"), ("Python", "python3")):
         for node in sorted(set(nodes) & set(rootfs.releases())):

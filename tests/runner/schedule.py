@@ -117,7 +117,7 @@ class Schedule:
                 return process.wait(stage.timeout_s), ""
             except subprocess.TimeoutExpired:
                 end(process)
-                return 1, f"ended after {stage.timeout_s} s"
+                return 1, f"ran longer than its limit of {stage.timeout_s} s, and was killed"
             finally:
                 del self.processes[stage.name]
 

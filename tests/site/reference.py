@@ -25,7 +25,7 @@ KINDS = {"module": "Modules", "filter": "Filters", "callback": "Callbacks", "rol
 TITLE = re.compile(r"^fleet\.gpu_swarm\.(\w+) (\w+) -- (.+)$", re.MULTILINE)
 # The theme has a table of contents beside each page.
 CONTENTS = ".. contents::\n   :local:\n   :depth: 1\n"
-# A page that the documentation of a plugin names, with antsibull's backslashes.
+# The path of a page in the documentation of a plugin. antsibull-docs escapes the path with backslashes.
 DOC = re.compile(r":literal:`(docs/[^`\n]+\.md)`")
 HEAD = """\
 Modules, filters and roles
@@ -85,7 +85,7 @@ def index(found: Mapping[str, Mapping[str, tuple[str, str]]]) -> str:
         for name, (page, description) in pages.items():
             text += [f"   * - :doc:`{name} <{page}>`", f"     - {description}"]
         text += ["", ".. toctree::", "   :hidden:", "", *(f"   {name} <{page}>" for name, (page, _description) in pages.items()), ""]
-    text += ["Environment variables", "---------------------", "", f"Those of the callback: :doc:`{VARIABLES}`.", ""]
+    text += ["Environment variables", "---------------------", "", f"The callback reads these environment variables: :doc:`{VARIABLES}`.", ""]
     return "\n".join([*text, ".. toctree::", "   :hidden:", "", f"   Environment variables <{VARIABLES}>", ""])
 
 

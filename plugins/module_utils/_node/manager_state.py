@@ -22,7 +22,7 @@ UNIT_PATH = "etc/systemd/system/" + UNIT
 STATUS = "run/gpu-swarm-manager/status.json"
 # Keys in the service's settings: the part that pauses nodes and writes metrics, and the part that removes finished jobs.
 PAUSE, JOBS = "pause", "jobs"
-# The setting of each part that names the directory where the part writes.
+# For each part, the setting that contains its output directory.
 DIRECTORIES = {PAUSE: "metrics_directory", JOBS: "log_directory"}
 
 

@@ -21,7 +21,8 @@ HOME = "health"
 STATUS = "run/gpu-swarm/health.json"
 # The label's key in the record of daemon.json.
 LABEL_KEY = "label"
-# The labels that the watcher writes while tasks run here. Each new label updates the node, and an old leader may stop a task at an update.
+# The labels that the watcher writes while tasks run here. For swarm, each new label is an update of the node. A leader
+# with Docker before 23.0.2 may stop a task at such an update.
 ALL, FAULTS = "all", "faults"
 NOT_INSTALLED = "the watcher of the GPUs is not installed"
 

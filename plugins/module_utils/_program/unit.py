@@ -62,8 +62,10 @@ class Unit:
         return self._shows("ActiveState") == "active"
 
     def stop(self) -> str | None:
-        """Stop the unit. Return why the unit still runs, or None. A unit that systemd does not know has stopped. This happens after a killed run, for
-        example."""
+        """Stop the unit. Return why the unit still runs, or None.
+
+        If systemd does not know the unit, for example after a killed run, the unit counts as stopped.
+        """
         rc, out, err = self._run(["systemctl", "stop", self._name])
         if rc == 0 or self._shows("ActiveState") in _STOPPED:
             return None
