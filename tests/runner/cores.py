@@ -29,7 +29,7 @@ from .model import BUILD, OUT, ROOT
 
 # The collection's dependencies on a controller besides ansible-core, Ansible's collections, and the dependencies of its unit tests.
 LIBRARIES = ("archspec", "nvidia-ml-py", "tomli")
-TESTS = ("ansible-runner", "pytest", "hypothesis", "packaging", "prometheus-client", "PyYAML")
+TESTS = ("ansible-runner", "cryptography", "pytest", "hypothesis", "packaging", "prometheus-client", "PyYAML")
 GENERAL = "community/general"
 DEPENDENCIES = (GENERAL,)
 # Some unit tests read the output of the callback plugin `json`. The lab's inventories need community.docker's connection plugin.

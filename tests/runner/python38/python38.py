@@ -27,7 +27,7 @@ CONTROLLER = re.compile(
 IMPORTED = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
 # These tests cover this repository's tools and texts, not code for nodes.
 TEXTS = ("links", "platforms", "rooms", "task_files", "texts")
-ABOUT_TEXTS = ("runner", "lab", "bench", "roles", "settings", *(f"test_{name}.py" for name in TEXTS))
+ABOUT_TEXTS = ("runner", "lab", "bench", "page", "recording", "roles", "settings", "site", *(f"test_{name}.py" for name in TEXTS))
 
 
 def concerns_answers(path: Path) -> bool:
@@ -56,7 +56,7 @@ class Zip(builtins.zip):
 
 # Only the controller checks the form of a module's answer.
 answer = types.ModuleType("ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer")
-answer.malformed = lambda _answer: None  # type: ignore[attr-defined]
+answer.form_error = lambda _answer: None  # type: ignore[attr-defined]
 sys.modules[answer.__name__] = answer
 builtins.zip = Zip  # type: ignore[misc]
 functools.cache = functools.lru_cache(maxsize=None)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 from docker_daemon import Daemon
@@ -20,7 +20,11 @@ from plugins.module_utils._docker_api.client import Client
 from plugins.module_utils._swarm.manager import Manager
 from plugins.module_utils._swarm.registry import classify_error
 
-Serve = Callable[..., tuple[Manager, Any]]
+
+class Serve(Protocol):
+    """Returns a manager, and its daemon, which gives these answers by path."""
+
+    def __call__(self, answers: Any, **options: Any) -> tuple[Manager, Any]: ...
 
 
 @pytest.fixture
