@@ -46,7 +46,7 @@ ROOMS = (
     Room("module_utils/_jobs", MANAGER, "one-shot work", "jobs as services that run once: submitted, tried again, their logs saved, removed"),
     Room("module_utils/_verify", MANAGER, "probe services", "which GPUs a test covers, its test services, and whether each task saw its own GPUs"),
     Room("module_utils/_node_spec", MANAGER, "labels, availability", "labels, availability and role of nodes, in one versioned update for each node"),
-    Room("module_utils/_metrics", MANAGER, "for Prometheus", "the ledger as metrics, and the file that node_exporter reads"),
+    Room("module_utils/_metrics", MANAGER, "for Prometheus", "the ledger as metrics for Prometheus"),
     Room("module_utils/_deployment", MANAGER, "a stack's place", "a stack on its swarm: conflicts, whether it fits, how far its deployment is"),
     Room("module_utils/_ledger", MANAGER, "who has what", "the ledger: which task has which GPU, what is free, and what needs attention"),
     Room("module_utils/_placement", MANAGER, "where tasks fit", "where swarm's scheduler would place a task, and why it is pending"),
@@ -63,6 +63,7 @@ ROOMS = (
     Room("module_utils/_health", ALL, "faults, a label", "what a reading of the GPUs means, and the label that reports it"),
     Room("module_utils/_gpu", NODE, "NVML to records", "NVML, read in a process of its own, and the record of one GPU"),
     Room("module_utils/_machine", NODE, "CPU, network, packages", "what kernel, network and package manager report of a machine"),
+    Room("module_utils/_textfile", ALL, "metrics as text", "metrics in Prometheus' text format, and a file that node_exporter reads"),
     Room("module_utils/_program", ALL, "installed programs", "a program of this collection on a machine: its code, its unit, its life under systemd"),
     GROUND,
 )  # fmt: skip

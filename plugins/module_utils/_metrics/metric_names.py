@@ -9,18 +9,9 @@ Private to this collection; it may change without notice. The names, labels and 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from .._textfile.exposition import Metric
 
 YES, NO = "yes", "no"
-
-
-class Metric(NamedTuple):
-    """A gauge. ``labels`` have the same order as in the file. ``help`` is a sentence."""
-
-    name: str
-    labels: tuple[str, ...]
-    help: str
-
 
 # A node that left and came back has two entries in the swarm, and two nodes may have one name: only the id is unique.
 NODE = ("node", "node_id")

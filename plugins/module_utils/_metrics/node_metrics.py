@@ -18,9 +18,9 @@ from .._ledger.node_labels import model_of
 from .._ledger.unreserved import is_of_gpus
 from .._placement.availability import ACTIVE, DRAINED, PAUSED, closed_as
 from .._tasks.tasks import epoch
+from .._textfile.exposition import Sample
 from . import metric_names
 from .bounds import OTHERS, heaviest
-from .exposition import Sample
 
 READY = "ready"
 BY_RUN, BY_FAULT, BY_HAND = "run", "fault", "hand"

@@ -16,8 +16,9 @@ from .._isolation_levels import AUDIT, OFF
 from .._ledger.isolation_state import is_recent, level_of
 from .._ledger.unreserved import has_gpus
 from .._tasks.tasks import epoch
-from . import exposition, metric_names
-from .exposition import Sample
+from .._textfile import exposition
+from .._textfile.exposition import Sample
+from . import metric_names
 from .node_metrics import of_nodes
 from .service_metrics import of_services
 
@@ -29,7 +30,7 @@ OUTCOMES = ("done", "waiting", "untouched", "failed")
 
 def rendered(ledger: Mapping[str, Any], now: float, source: str) -> str:
     """Return the content of the file, for the result of _ledger.read.read_ledger. ``now`` is the manager's time in seconds since 1970."""
-    return exposition.text(samples(ledger, now, source))
+    return exposition.text(samples(ledger, now, source), metric_names.METRICS)
 
 
 def samples(ledger: Mapping[str, Any], now: float, source: str) -> Iterator[Sample]:

@@ -14,9 +14,9 @@ from collections import Counter
 from typing import Any, Iterator, Mapping
 
 from .._tasks.tasks import epoch
+from .._textfile.exposition import Sample
 from . import metric_names
 from .bounds import OTHERS, heaviest
-from .exposition import Sample
 
 # The most services for each of these metrics. All further services share one name.
 MOST_SERVICES = 50

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import file, metric_names
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.exposition import Sample, text
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._textfile.exposition import Sample, text
 
 
 def test_everyone_can_read_it_whatever_the_umask(tmp_path):
@@ -84,7 +84,7 @@ def test_a_read_only_directory_of_systemd_has_its_remedy(tmp_path, monkeypatch):
 
 
 def info(source):
-    return text([Sample(metric_names.INFO, ("c1", "m1", '",source="reactor"} ', source), 1)])
+    return text([Sample(metric_names.INFO, ("c1", "m1", '",source="reactor"} ', source), 1)], metric_names.METRICS)
 
 
 def test_the_file_is_removed_once(tmp_path):

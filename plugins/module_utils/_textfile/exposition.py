@@ -13,12 +13,18 @@ from __future__ import annotations
 
 from typing import Iterable, NamedTuple
 
-from .metric_names import METRICS, Metric
-
 # A hostile node must not fill the file with a long name.
 LONGEST_VALUE = 128
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
 _ESCAPED = str.maketrans(_ESCAPES)
+
+
+class Metric(NamedTuple):
+    """A gauge. ``labels`` have the same order as in the file. ``help`` is a sentence."""
+
+    name: str
+    labels: tuple[str, ...]
+    help: str
 
 
 class Sample(NamedTuple):
@@ -29,8 +35,8 @@ class Sample(NamedTuple):
     value: float
 
 
-def text(samples: Iterable[Sample]) -> str:
-    """Return the content of the file.
+def text(samples: Iterable[Sample], metrics: Iterable[Metric]) -> str:
+    """Return the content of the file. ``metrics`` are all metrics, in the order of the file.
 
     If two samples have the same labels, only the first sample is written, because node_exporter rejects duplicates.
     """
@@ -38,7 +44,7 @@ def text(samples: Iterable[Sample]) -> str:
     for sample in samples:
         lines.setdefault(sample.metric.name, {}).setdefault(_labels(sample), number(sample.value))
     output = []
-    for metric in METRICS:
+    for metric in metrics:
         if metric.name in lines:
             output += ["# HELP %s %s" % (metric.name, _help(metric.help)), "# TYPE %s gauge" % metric.name]
             output += ["%s%s %s" % (metric.name, labels, value) for labels, value in sorted(lines[metric.name].items())]

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.exposition import LONGEST_VALUE, Sample, escaped, number, text
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.metric_names import NODE_DRIFT, PENDING, SNAPSHOT
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.metric_names import METRICS, NODE_DRIFT, PENDING, SNAPSHOT
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._textfile.exposition import LONGEST_VALUE, Sample, escaped, number, text
 
 
 def parsed(*samples):
-    return [(one.name, one.labels, one.value) for family in text_string_to_metric_families(text(samples)) for one in family.samples]
+    return [(one.name, one.labels, one.value) for family in text_string_to_metric_families(text(samples, METRICS)) for one in family.samples]
 
 
 @given(st.text(max_size=LONGEST_VALUE), st.floats(allow_nan=False, allow_infinity=False))
@@ -42,7 +42,7 @@ def test_a_number_has_no_exponent(value, written):
 
 def test_metrics_keep_their_order_and_of_two_equal_samples_the_first_counts():
     services = [Sample(PENDING, (name,), value) for name, value in (("b", 1), ("a", 2), ("b", 3))]
-    made = text([*services, Sample(NODE_DRIFT, ("g1", "n1"), 1), Sample(SNAPSHOT, (), 5)])
+    made = text([*services, Sample(NODE_DRIFT, ("g1", "n1"), 1), Sample(SNAPSHOT, (), 5)], METRICS)
     assert [line for line in made.splitlines() if not line.startswith("#")] == [
         "gpu_swarm_snapshot_timestamp_seconds 5",
         'gpu_swarm_node_drift{node="g1",node_id="n1"} 1',
@@ -52,4 +52,4 @@ def test_metrics_keep_their_order_and_of_two_equal_samples_the_first_counts():
 
 
 def test_no_metrics_make_an_empty_file():
-    assert text([]) == ""
+    assert text([], METRICS) == ""
