@@ -12,6 +12,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._view import dedicated
+from ..module_utils._view.fold import paragraphs
 from ..plugin_utils._fleet import advertised
 from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, with_current_answers
 from ..plugin_utils._fleet.model import END, FETCH, Swarm
@@ -22,8 +24,7 @@ from ..plugin_utils._plan.displaced_services import rooms_to_keep
 from ..plugin_utils._plan.first_manager import check_first_manager
 from ..plugin_utils._plan.impact import leader_warnings, toolkit_warnings
 from ..plugin_utils._plan.provision import cleared, hosts_in, in_batches, only_paused, plan, to_change, to_pause
-from ..plugin_utils._report import dedicated, last_words, provision_tables, terminal
-from ..plugin_utils._report.fold import paragraphs
+from ..plugin_utils._report import last_words, provision_tables, terminal
 from ..plugin_utils._rollout import ends
 from ..plugin_utils._rollout.refused_evictions import describe
 from ..plugin_utils._rollout.run_identity import left_lease

@@ -10,16 +10,18 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils import color
 
+from ..module_utils._ledger.pause_limit import PERCENT
+from ..module_utils._view import status
+from ..module_utils._view.fold import paragraphs
+from ..module_utils._view.status_text import Screen, plain
+from ..module_utils._view.table import render
+from ..module_utils._view.verdicts import Verdict
 from ..plugin_utils._fleet import identity
 from ..plugin_utils._fleet.inventory import current_answer, hosts_of
-from ..plugin_utils._fleet.model import Host, Step
-from ..plugin_utils._fleet.outcome import Verdict
+from ..plugin_utils._fleet.model import Step
 from ..plugin_utils._fleet.room import without_room
-from ..plugin_utils._report import last_words, provision_tables, status, terminal, verify
-from ..plugin_utils._report.fold import paragraphs
+from ..plugin_utils._report import last_words, provision_tables, terminal, verify
 from ..plugin_utils._report.rerun import this_command
-from ..plugin_utils._report.status_text import Screen, plain
-from ..plugin_utils._report.table import render
 from ..plugin_utils._rollout import ends
 from ..plugin_utils._rollout.member import ASSESSED, member_of, view
 from ..plugin_utils._rollout.planned import plan_time
@@ -38,7 +40,7 @@ OPTIONS = {
     "service": {"type": "str", "default": ""},
     "what": {"type": "str", "choices": ["all", "free", "holders", "pending", "faulty"], "default": "all"},
     "output": {"type": "str", "choices": ["table", "json"], "default": "table"},
-    "fault_limit": {"type": "int", "default": Host.fault_limit},
+    "fault_limit": {"type": "int", "default": PERCENT},
     "hosts": {"type": "list", "elements": "str"},
     "tested": {"type": "dict"},
 }

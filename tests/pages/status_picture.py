@@ -14,9 +14,9 @@ from rich.text import Text
 from plugins.module_utils._ledger.ledger import ledger
 from plugins.module_utils._ledger.listed import Listed
 from plugins.module_utils._tasks.tasks import epoch
-from plugins.plugin_utils._report import status
+from plugins.module_utils._view import status
+from plugins.module_utils._view.status_text import Screen
 from plugins.plugin_utils._report.last_words import COLOURS, verdict_of
-from plugins.plugin_utils._report.status_text import Screen
 from tests.unit.support.swarm_api import named, node, pending, service, task
 
 NOW = epoch("2026-11-20T14:05:00Z")

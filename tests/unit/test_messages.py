@@ -13,8 +13,8 @@ import pytest
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import allocation_findings, label
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import job_progress
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._placement.availability import why_closed
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view import status
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import State
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import status
 from tests import messages
 
 ROOT = Path(__file__).resolve().parents[2]

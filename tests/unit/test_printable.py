@@ -10,11 +10,11 @@ import pytest
 from fleet_lab import host, member, swarm
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._printable import printable, printable_lines
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.table import render
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._answers.answer import shown
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import Host
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import outcome_of
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import plan
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.table import render
 
 ERASE = "T4\x1b[2K\rready"
 

@@ -151,6 +151,11 @@ def describe_label(label: Label) -> str:
     return " ".join(word for word in words if word)
 
 
+def describe_fault(fault: str) -> str:
+    """Describe a fault that is written as its node reports it."""
+    return describe_label(parse_label(fault))
+
+
 def fault_of(node: Mapping[str, Any]) -> str | None:
     """Return a node's reported fault in the format of the label; None without a fault."""
     label = parse_label(reported_label(node))

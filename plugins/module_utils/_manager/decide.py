@@ -14,13 +14,12 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._health.label import REPORT, fault_of, is_like_fault, is_same_fault, reported_label
 from .._ledger.node_labels import is_labelled
+from .._ledger.pause_limit import ON_LOSS, most_of
 from .._ledger.unreserved import names_gpus
 from .._placement.availability import ACTIVE, FORMER, paused_for
 from .._policy import generic_resources
 from .._swarm.owned_labels import PAUSED_FOR, PREFIX
 
-# The label of a node with its setting gpu_node_on_loss. Only managers can set it. Without the label, the node is paused.
-ON_LOSS = "fleet.gpu-swarm.on-loss"
 # The reason if somebody decided that the node stays in service.
 RETURNED = "it was paused for this fault before, and a run or a person has returned it to service"
 # The leader acts at once. The other managers act later, in the order of their ids. This is the delay between two managers (seconds).
@@ -70,14 +69,6 @@ def decide(nodes: Sequence[Mapping[str, Any]], own_id: str, percent: int, memory
 def limit(nodes: Iterable[Mapping[str, Any]], percent: int) -> int:
     """Return how many nodes may be paused for a fault at a time."""
     return most_of(watched(nodes), percent)
-
-
-def most_of(watched_nodes: int, percent: int) -> int:
-    """Return the limit for this number of GPU nodes.
-
-    The limit is at least two, except in the smallest fleets. Otherwise one node that stays broken, or lies, would block the pause of another node.
-    """
-    return max(1, min(2, watched_nodes - 1), watched_nodes * percent // 100)
 
 
 def watched(nodes: Iterable[Mapping[str, Any]]) -> int:

@@ -19,7 +19,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from ...module_utils._health.label import LEFT_OUT, PAUSE, SHRINK, format_labels
 from ...module_utils._health.verdict import excluded_label
-from ...module_utils._manager.decide import ON_LOSS
+from ...module_utils._ledger.pause_limit import ON_LOSS
 from ...module_utils._policy.labels import DEDICATED, RESERVED, Options
 from .answer import is_cpu
 from .cpu import ArchspecMissing, cpu_labels

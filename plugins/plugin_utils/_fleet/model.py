@@ -15,6 +15,7 @@ from typing import Any
 
 from ...module_utils._gpu.cards import model_of
 from ...module_utils._health import label
+from ...module_utils._ledger.pause_limit import PERCENT
 from ...module_utils._printable import printable_lines
 from ...module_utils._swarm import owned_labels
 from .._settings.declaration import default_of
@@ -65,8 +66,8 @@ class Host:
     settings: dict[str, Any] = field(default_factory=dict)  # the settings that tasks read, by name
     reacts: int | None = None  # the service on this manager pauses at most this percentage of the GPU nodes; None if the manager has no such service
     keeps_reacting: bool = False  # a manager keeps this service, because nodes report although the inventory has no GPU node
-    fault_limit: int = 20  # a run pauses at most this percentage of the GPU nodes for a fault
-    metrics: str = ""  # the directory to which this service writes metrics
+    fault_limit: int = PERCENT  # a run pauses at most this percentage of the GPU nodes for a fault
+    metrics: str = ""  # the directory to which that service writes metrics
 
     @property
     def models(self) -> list[str]:
@@ -234,10 +235,5 @@ class Step:
 
     @property
     def problem(self) -> str | None:
-        """Return the reason why the run ends with an error, whatever else the run does on the host. None without an error."""
-        return self.error or self.remains or (f"unfit for work: {describe_fault(self.fault.text)}" if self.fault.text else None)
-
-
-def describe_fault(fault: str) -> str:
-    """Describe a fault. ``fault`` has the format in which the node reports the fault."""
-    return label.describe_label(label.parse_label(fault))
+        """The reason why the run ends with an error, whatever else it does on the host. None if there is none."""
+        return self.error or self.remains or (f"unfit for work: {label.describe_fault(self.fault.text)}" if self.fault.text else None)

@@ -15,17 +15,9 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from ...module_utils._printable import printable_lines
+from ...module_utils._view.verdicts import Verdict
 
 FACT = "gpu_swarm_outcome"
-
-
-class Verdict(str, Enum):
-    """The result of a run for a host. The values are printed under the table, before the names of the hosts."""
-
-    DONE = "done"  # exit status 0
-    WAITING = "waiting"  # exit status 75, unless a host is untouched or failed
-    UNTOUCHED = "untouched"  # exit status 2, like a failed host
-    FAILED = "failed"  # exit status 2
 
 
 class State(Enum):

@@ -9,12 +9,11 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...module_utils._health import label
-from ...module_utils._ledger.unreserved import has_gpus
-from ...module_utils._manager.decide import ON_LOSS, most_of
+from ...module_utils._ledger.pause_limit import pause_limit_of
 from ...module_utils._placement.availability import ACTIVE
 from ...module_utils._swarm import owned_labels
 from ...module_utils._tasks.tasks import stamp
@@ -92,39 +91,4 @@ def _pause_limit(hosts: Iterable[Host], swarm: Swarm) -> tuple[int, int, int]:
     """Return the limit of nodes paused for a fault, how many are paused, and the number of GPU nodes."""
     hosts = list(hosts)
     percent = min((host.fault_limit for host in [host for host in hosts if host.manager] or hosts), default=0)
-    return _pause_limit_of(swarm.nodes.values(), percent)
-
-
-def _pause_limit_of(nodes: Iterable[Mapping[str, Any]], percent: int) -> tuple[int, int, int]:
-    nodes = [node for node in nodes if node["state"] != "down"]
-    watched = sum(bool(node.get("health") or (node["resources"] and has_gpus(node))) for node in nodes)
-    return most_of(watched, percent), sum(bool(node.get("paused_for")) for node in nodes), watched
-
-
-def kept_in_service(nodes: Sequence[Mapping[str, Any]], percent: int) -> dict[str, str]:
-    """Return by node id why nodes that report a fault stay in service. Nodes that will soon be paused have no reason. ``nodes`` are the nodes of the
-    ledger.
-    """
-    max_paused, paused, watched = _pause_limit_of(nodes, percent)
-    reasons = {}
-    for node in nodes:
-        reported = node.get("health") or {}
-        if (node["state"], node["availability"], reported.get("state"), reported.get("returned")) != ("ready", ACTIVE, label.FAULT, False):
-            continue
-        if node["labels"].get(ON_LOSS) == label.REPORT:
-            reasons[node["id"]] = f"stays in service, because gpu_node_on_loss is {label.REPORT} for this node"
-        elif _was_paused_for_it(reported, node["labels"]):
-            reasons[node["id"]] = "stays in service, because somebody returned it to service after it was paused for this fault"
-        elif paused >= max_paused:
-            limit_reached = f"{paused} of the {watched} GPU nodes are paused for a fault, which is the limit (swarm_member_react_limit {percent} %)"
-            command = f"docker node update --availability pause {node['id']}"
-            reasons[node["id"]] = f"stays in service, because {limit_reached}. To pause it, run '{command}'"
-    return reasons
-
-
-def _was_paused_for_it(reported: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Return whether a node in service was paused for the fault that it reports now."""
-    recorded = label.parse_label(labels.get(LABEL_PREFIX + owned_labels.PAUSED_FOR) or "")
-    since = {reported["since"], stamp(recorded.since) if recorded.since else None}
-    same_fault = [reported[key] for key in ("card", "reason", "xid", "cards")] == [recorded.card, recorded.reason, recorded.xid, recorded.cards]
-    return recorded.state == label.FAULT and same_fault and (len(since) == 1 or None in since)
+    return pause_limit_of(swarm.nodes.values(), percent)

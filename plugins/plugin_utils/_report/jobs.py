@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import table as tables
+from ...module_utils._view import table as tables
 
 MAX_LINES = 20  # how many lines to print at a time, because an array may have a thousand jobs
 

@@ -14,17 +14,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ...module_utils._health.label import describe_fault
 from ...module_utils._printable import shortened
-from .._fleet.model import MARKED, WINDOWS, Host, Step, describe_fault
-from .._fleet.outcome import HostState, State, Verdict
+from ...module_utils._view.fold import paragraphs
+from ...module_utils._view.table import NOTHING, render
+from ...module_utils._view.verdicts import Verdict
+from .._fleet.model import MARKED, WINDOWS, Host, Step
+from .._fleet.outcome import HostState, State
 from .._plan.deprovision import UP_TO_FILES, describe_removed
 from .._plan.provision import label_change
 from .._rollout.ends import End, finished_before, not_done, not_returned, refused
 from . import resource_columns
-from .fold import paragraphs
 from .last_words import DONE, FAILED, WAITING, LastWords
 from .rerun import RerunCommand
-from .table import NOTHING, render
 
 HEADINGS = ("node", "GPUs", "advertised", "free", "state")
 DEPROVISION_HEADINGS = ("node", "removed", "state")

@@ -14,7 +14,7 @@ from typing import Any
 
 from ...module_utils._ledger.unreserved import GPU_VALUES
 from ...module_utils._policy import generic_resources
-from .table import NOTHING
+from ...module_utils._view.table import NOTHING
 
 
 def advertised(answer: Mapping[str, Any], node: Mapping[str, Any] | None) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 
-from .fold import fold_text
+from ...module_utils._view.fold import fold_text
 
 
 def width(columns: int) -> int:

@@ -23,8 +23,8 @@ from ...module_utils._swarm import owned_labels
 from ...module_utils._verify.guard_probes import DESCRIPTIONS, MEMORY
 from ...module_utils._verify.plan import FAILED, NONE_NAMED, PASSED, PLANNED, UNTESTED
 from ...module_utils._verify.probe_images import NAMED, ON_NODE, PULL
+from ...module_utils._view.table import NOTHING
 from .._fleet.identity import LABEL_PREFIX
-from .table import NOTHING
 
 HEADINGS = ["node", "reserved", "seen", "verdict"]
 IMAGE_SOURCES = {NAMED: "which was named", ON_NODE: "which the node has", PULL: "which is pulled, because the node has no suitable image"}

@@ -13,11 +13,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from ...module_utils._gpu.cards import describe_gpu
+from ...module_utils._health.label import describe_fault
 from ...module_utils._ledger.shown import difference
 from ...module_utils._placement.availability import ACTIVE, why_closed
+from ...module_utils._view.verdicts import Verdict
 from .._fleet.identity import identity_errors
-from .._fleet.model import LABEL, MARKED, Host, Step, describe_fault
-from .._fleet.outcome import HostState, Outcome, State, Verdict
+from .._fleet.model import LABEL, MARKED, Host, Step
+from .._fleet.outcome import HostState, Outcome, State
 from .manager_updates import wanted_labels
 from .member import View
 from .refused_evictions import refused_by_node

@@ -14,9 +14,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ...module_utils._swarm import owned_labels
+from ...module_utils._view.verdicts import Verdict
 from .._fleet.identity import LABEL_PREFIX
 from .._fleet.model import LABEL, MARKED, Host, Step
-from .._fleet.outcome import State, Verdict
+from .._fleet.outcome import State
 from .._plan import isolation_change, isolation_label
 from . import window
 from .batch import NO_MANAGER, Answer, Batch

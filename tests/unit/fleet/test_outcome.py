@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import BAD, STAYS_PAUSED, State, Verdict, outcome_of
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.verdicts import Verdict
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import BAD, STAYS_PAUSED, State, outcome_of
 
 TASKS = Path(__file__).parents[3] / "playbooks" / "tasks"
 # Arguments of the action host_outcome that become the state of an outcome.

@@ -18,7 +18,7 @@ from plugins.module_utils._metrics.node_metrics import of_nodes
 from plugins.module_utils._policy.labels import Options
 from plugins.module_utils._policy.labels import node_labels as made_of
 from plugins.module_utils._swarm import owned_labels
-from plugins.plugin_utils._report.status import status
+from plugins.module_utils._view.status import status
 from plugins.plugin_utils._stack.image_requirement import facts_of
 
 UUID = "GPU-00000000-1111-2222-3333-444444444444"

@@ -8,8 +8,9 @@ import pytest
 from fleet_lab import host, member, named, step_with
 from node_lab import UUIDS, gpu
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.verdicts import Verdict
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import END, MARKED, PREPARE, WINDOW, Host
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import HostState, Outcome, State, Verdict
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import HostState, Outcome, State
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import provision_tables
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.rerun import RerunCommand
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._rollout import ends

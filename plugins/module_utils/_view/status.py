@@ -9,34 +9,29 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Dict, Iterable, Mapping
 
-from ...module_utils._gpu.record import devices_of
-from ...module_utils._health.label import FAULT, OK, WARNING, describe_label, unaccepted_losses
-from ...module_utils._ledger import allocation_report
-from ...module_utils._ledger.isolation_state import differs, level_of
-from ...module_utils._ledger.node_labels import is_excluded, model_of
-from ...module_utils._ledger.unreserved import is_of_gpus
-from ...module_utils._placement import availability
-from ...module_utils._printable import shortened
-from .._fleet.model import Host, describe_fault
-from .._fleet.outcome import Verdict
-from .._plan.faults import kept_in_service
+from .._gpu.record import devices_of
+from .._health.label import FAULT, OK, WARNING, describe_fault, describe_label, unaccepted_losses
+from .._ledger import allocation_report
+from .._ledger.isolation_state import differs, level_of
+from .._ledger.node_labels import is_excluded, model_of
+from .._ledger.pause_limit import PERCENT, kept_in_service
+from .._ledger.unreserved import is_of_gpus
+from .._placement import availability
+from .._printable import shortened
 from .isolation_report import allocated_but_free_for_leader, isolation, isolation_in
+from .verdicts import Verdict
 
 ALLOCATED, FREE, FAULTY, NOT_ADVERTISED = "allocated", "free", "faulty", "not advertised"
 RETURNED = " until a run found the node healthy; its watcher updates the report when no task runs there"
 EXCLUDED = "GPU excluded"
-Row = dict[str, Any]
+Row = Dict[str, Any]
 
 
-def status(ledger: Mapping[str, Any], fault_limit: int = Host.fault_limit) -> dict[str, Any]:
-    """Return the whole status, as ``output=json`` prints it: a list of rows for each section, and the names of waiting and of failed nodes and
-    services.
-
-    ``fault_limit`` is the percentage of GPU nodes that may be paused for a fault.
-    """
+def status(ledger: Mapping[str, Any], fault_limit: int = PERCENT) -> dict[str, Any]:
+    """The whole status, as ``output=json`` prints it: a list of rows for each section, and the names of waiting and of failed nodes and services.
+    ``fault_limit`` is the percentage of GPU nodes that may be paused for a fault."""
     kept_reasons = kept_in_service(ledger["nodes"], fault_limit)
     result: dict[str, Any] = {
         "nodes": [_node(node, isolation_in(ledger), kept_reasons.get(node["id"])) for node in ledger["nodes"]],

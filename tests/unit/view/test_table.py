@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.table import render
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.table import render
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.isolation_
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.isolation import LABEL
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import status
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.isolation_report import describe
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.status_text import Screen
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view import status
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.isolation_report import describe
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.status_text import Screen
 
 NOW = 1764000000
 HOUR, DAY = 3600, 86400

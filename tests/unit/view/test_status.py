@@ -15,8 +15,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label impo
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import status
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.status_text import Screen, duration
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view import status
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.status_text import Screen, duration
 
 NOW = epoch("2026-11-20T12:00:00Z")
 GPU = "NVIDIA-GPU"

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.fold import fold, longest_unit, paragraphs
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report import terminal
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.fold import fold, longest_unit, paragraphs
 
 UUID = "GPU-eafc7885-1034-5571-91b2-9dbfbdddf10a"
 

@@ -9,11 +9,10 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import NamedTuple, Sequence
 
-from ...module_utils._printable import printable
+from .._printable import printable
 from .fold import fold, longest_unit
 
 GAP, NOTHING = "  ", "–"
@@ -42,15 +41,15 @@ def layout(headings: Sequence[str], rows: Sequence[Sequence[object]], width: int
     """Lay out the table. If the table is wider than ``width``, fold its widest columns, or print each row as a block of lines if this is shorter."""
     cells = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
     blocks = Table([], [_block(headings, row, width) for row in cells]) if width else None
-    limits = _limits(list(zip(headings, *cells, strict=True)), width)
+    limits = _limits(list(zip(headings, *cells)), width)
     if blocks and not limits:
         return blocks
-    head, *folded = [[fold(cell, limit) for cell, limit in zip(row, limits, strict=True)] for row in [headings, *cells]]
+    head, *folded = [[fold(cell, limit) for cell, limit in zip(row, limits)] for row in [headings, *cells]]
     widths = [max(len(line) for row in [head, *folded] for line in row[i]) for i in range(len(headings))]
     align_right = [bool(rows) and all(isinstance(row[i], (int, float)) for row in rows) for i in range(len(headings))]
 
     def line(row: Sequence[str]) -> str:
-        parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, align_right, strict=True)]
+        parts = [c.rjust(w) if r else c.ljust(w) for c, w, r in zip(row, widths, align_right)]
         return GAP.join(parts).rstrip()
 
     def whole(row: Sequence[list[str]]) -> list[str]:
@@ -65,7 +64,7 @@ def _limits(columns: Sequence[Sequence[str]], width: int | None) -> list[int]:
     maximum = [max(map(len, column)) for column in columns]
     room = (width or sum(maximum) + len(GAP) * len(maximum)) - len(GAP) * (len(maximum) - 1)
     minimum = [_min_width(column, room) for column in columns]
-    capped = ([max(low, min(wide, cap)) for low, wide in zip(minimum, maximum, strict=True)] for cap in range(max(maximum), -1, -1))
+    capped = ([max(low, min(wide, cap)) for low, wide in zip(minimum, maximum)] for cap in range(max(maximum), -1, -1))
     return next((limits for limits in capped if sum(limits) <= room), [])
 
 
@@ -77,8 +76,8 @@ def _min_width(column: Sequence[str], room: int) -> int:
 
 
 def _block(headings: Sequence[str], row: Sequence[str], width: int) -> list[str]:
-    """Return a row as a block of lines. The first line is the first cell. Below it are the other cells, several on a line."""
-    (_heading, first), *rest = zip(headings, row, strict=True)
+    """A row as a block of lines: the first cell, and below it the other cells, several on a line."""
+    (_heading, first), *rest = zip(headings, row)
     lines, beside = fold(f"{headings[0]}: {first}", width, "", GAP * 2), False
     for text in (f"{heading}: {cell}" for heading, cell in rest if cell not in ("", NOTHING)):
         if beside and len(lines[-1] + GAP + text) <= width:

@@ -12,10 +12,9 @@ Private to this collection; it may change without notice.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Callable, Iterable, NamedTuple
 
-from ...module_utils._printable import printable_lines
+from .._printable import printable_lines
 
 _BETWEEN_ITEMS = re.compile(r"(?<=,) (?![^()]*\))")
 # A word of this form stays on one line with the next word: 8 NVIDIA-GPU, 2 × 79.6 GiB.

@@ -9,10 +9,9 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Iterable, Mapping, Sequence
 
-from ...module_utils._printable import NAMED, shortened
+from .._printable import NAMED, shortened
 
 Row = Mapping[str, Any]
 

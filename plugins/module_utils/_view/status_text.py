@@ -9,14 +9,13 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from ...module_utils._printable import printable, shortened
-from .._fleet.outcome import Verdict
+from .._printable import printable, shortened
 from . import dedicated, isolation_report, status
 from .fold import fold
 from .table import NOTHING, Table, layout
+from .verdicts import Verdict
 
 MARKS = {status.ALLOCATED: "■", status.FREE: "□", status.FAULTY: "×", status.NOT_ADVERTISED: "·"}
 LEGEND = "  ".join(f"{mark} {state}" for state, mark in MARKS.items())
@@ -122,7 +121,7 @@ class Screen:
         table: Table = layout(headings, [cells for cells, _verdict in rows], self._width)
         painted = [
             self._paint(line, COLOURS[verdict]) if verdict in COLOURS else line
-            for row, (_cells, verdict) in zip(table.rows, rows, strict=True)
+            for row, (_cells, verdict) in zip(table.rows, rows)
             for line in row
         ]
         return "\n".join([*table.head, *painted])

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._report.dedicated import describe, keep_off_commands, warnings
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.dedicated import describe, keep_off_commands, warnings
 
 
 def one(service="web", mode="replicated", nodes=("g1",), dedicated=True, command=True):

@@ -9,12 +9,11 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, Mapping
 
-from ...module_utils._isolation_levels import AUDIT, OFF
-from ...module_utils._ledger.isolation_state import SAFE_S, differs, is_recent, level_of
-from ...module_utils._printable import shortened
+from .._isolation_levels import AUDIT, OFF
+from .._ledger.isolation_state import SAFE_S, differs, is_recent, level_of
+from .._printable import shortened
 
 _HOUR, _DAY = 3600, 86400
 
