@@ -166,6 +166,7 @@ import time
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._ledger.owners import owners_of
 from ..module_utils._ledger.read import read_ledger
 from ..module_utils._metrics import file, samples
 from ..module_utils._placement.explain import ALL
@@ -186,7 +187,7 @@ def run(params, check_mode):
     manager, wanted, directory = connect(params), params["services"], params["textfile_directory"]
     # The metrics describe all pending services, so explain them too.
     result = read_ledger(manager, params["prefix"], [*wanted, ALL] if directory else wanted)
-    result["owners"] = _owners(manager.services(), params["owner_label"])
+    result["owners"] = owners_of(manager.services(), params["owner_label"])
     if not directory:
         return result
     text = samples.rendered(result, epoch(manager.time) or time.time(), file.STATUS)
@@ -198,12 +199,6 @@ def run(params, check_mode):
     except GpuSwarmError as problem:
         raise GpuSwarmError(problem.message, **dict(with_metrics, changed=False)) from problem
     return with_metrics
-
-
-def _owners(services, label):
-    """Return the owners of services by service name. Services without an owner are not listed."""
-    labels = {service["Spec"]["Name"]: service["Spec"].get("Labels") or {} for service in services}
-    return {name: own_labels[label] for name, own_labels in labels.items() if own_labels.get(label)}
 
 
 def main():

@@ -18,6 +18,7 @@ import shlex
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import Errors, GpuSwarmError
+from .._ledger.owners import OWNER
 from .._mask import MASK, mask, mask_value_in_key
 from .._placement.node_match import is_constraint
 from .._policy.generic_resources import ENV_PREFIX
@@ -33,7 +34,6 @@ JOB, DIGEST, PARAMETERS, RETRIED, REFUSED = "job", "job-digest", "job-parameters
 AVOIDS = "job-avoids"
 # How many times somebody began to remove the job.
 REMOVING = "job-removed"
-OWNER = "gpu-swarm.owner"  # the status tables read this label, whatever the collection's prefix is
 NAME_VARIABLE = "GPU_SWARM_JOB"
 MOST_JOBS = 1000  # the most jobs of an array
 MOST_SHOWN = 200  # characters of the parameters in a label

@@ -25,11 +25,19 @@ from .listed import Listed
 def read_ledger(manager: Manager, prefix: str, explained: Collection[str] = (), keep_label: str = KEY) -> dict[str, Any]:
     """Return the ledger of the manager's swarm and facts about the swarm, in the form of a module's result."""
     listed = Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label)
-    result = ledger(listed, prefix, explained, levels=isolation_label.read(manager.spec).nodes)
-    result["allocation_findings"] = allocation_findings_of(manager.spec, result["nodes"])
+    result = ledger_with_findings(listed, manager.spec, prefix, explained)
+    return dict(result, changed=False, swarm=dict(swarm_of(manager), **labels_of(manager.spec, manager.time, listed)))
+
+
+def ledger_with_findings(
+    listed: Listed, spec: Mapping[str, Any], prefix: str, explained: Collection[str] = (), most: int | None = None
+) -> dict[str, Any]:
+    """Return the ledger with the allocation findings, which are in a label of the swarm's ``spec``, and with the classes that services need."""
+    result = ledger(listed, prefix, explained, most, isolation_label.read(spec).nodes)
+    result["allocation_findings"] = allocation_findings_of(spec, result["nodes"])
     result["classes"] = class_labels.needed_classes(listed.services)
     result["findings"] += allocation_report.findings(result["allocation_findings"])
-    return dict(result, changed=False, swarm=dict(swarm_of(manager), **labels_of(manager.spec, manager.time, listed)))
+    return result
 
 
 def allocation_findings_of(spec: Mapping[str, Any], records: Collection[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from .._program.lifetime import notify, say
 from .directories import Directories
 from .leader_claims import LeaderClaims
 from .pausing import Pausing
+from .readings import Observer, Readings
 from .removal_of_jobs import RemovalOfJobs
 from .rounds import Nodes, Rounds
 from .second import RESTART_SERVICE, Second
@@ -65,8 +66,12 @@ def _run_second(settings: Mapping[str, Any], alive: Callable[[], object]) -> Non
     alive()
     paths = [(settings.get(part) or {}).get(name) or "" for part, name in DIRECTORIES.items()]
     parts: list[Callable[..., None]] = [Directories(paths, _restart_service)]
+    observers: list[Observer] = []
     if settings.get(PAUSE):
-        parts += [LeaderClaims(say), Keeper(settings[PAUSE]["metrics_directory"], say)]
+        metrics = Keeper(settings[PAUSE]["metrics_directory"], say)
+        parts += [LeaderClaims(say), metrics.remove_former]
+        observers.append(Observer("the metrics", metrics.observe, metrics.is_needed))
+    parts.append(Readings(observers, say))
     if settings.get(JOBS):
         parts.append(RemovalOfJobs({**settings[JOBS], "docker_socket": settings["docker_socket"]}))
 
