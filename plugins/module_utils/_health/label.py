@@ -128,7 +128,12 @@ def format_labels(labels: Iterable[Label]) -> str:
 
 def unaccepted_losses(labels: Mapping[str, str]) -> list[Label]:
     """Return the excluded GPUs whose loss nobody has accepted, from the node's labels."""
-    return [excluded for excluded in _parse_labels(labels.get(LEFT_OUT)) if excluded.state == FAULT]
+    return [excluded for excluded in excluded_gpus(labels) if excluded.state == FAULT]
+
+
+def excluded_gpus(labels: Mapping[str, str]) -> list[Label]:
+    """Return the excluded GPUs from the node's labels. The state of an accepted loss is OK."""
+    return _parse_labels(labels.get(LEFT_OUT))
 
 
 def with_earlier_consent(present: str | None, wanted: str) -> str:

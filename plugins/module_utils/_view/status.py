@@ -94,7 +94,7 @@ def _state(node: Mapping[str, Any], swarm_isolation: Mapping[str, Any]) -> tuple
     if node.get("paused_for") and node["availability"] == availability.PAUSED:
         former = f"it returns to {node['former_availability']} with the first run of provision that finds nothing wrong"
         return unschedulable, Verdict.FAILED, "; ".join([describe_fault(node["paused_for"]), former])
-    if _has_fault(reported):
+    if has_fault(reported):
         return FAULT if node["availability"] == availability.ACTIVE else f"{unschedulable}; {FAULT}", Verdict.FAILED, problem
     if node["availability"] != availability.ACTIVE:
         former = f"it returns to {node['former_availability']} with the next run of provision" if node["set_by_run"] else ""
@@ -131,7 +131,7 @@ def _report_of(reported: Mapping[str, Any]) -> str:
     return "; ".join(parts + (["its files no longer contain what provision wrote"] if reported.get("drift") else []))
 
 
-def _has_fault(reported: Mapping[str, Any]) -> bool:
+def has_fault(reported: Mapping[str, Any]) -> bool:
     """Return whether the watcher reports a fault, and no later run has found the node healthy."""
     return reported.get("state") == FAULT and not reported["returned"]
 
@@ -141,7 +141,7 @@ def _marks(kind: str, entry: Mapping[str, Any], node: Mapping[str, Any]) -> Row:
     allocated = sum(item.get("amount", 1) for item in entry["held"])
     if entry["type"] != "named":
         return {"total": entry["total"], FREE: entry["free"], ALLOCATED: allocated, "states": None}
-    card = node["health"]["card"] if _has_fault(node.get("health") or {}) else None
+    card = node["health"]["card"] if has_fault(node.get("health") or {}) else None
     taken = [item.get("value") for item in entry["held"]]
     states = [FAULTY if card in devices_of(value) else ALLOCATED if value in taken else FREE for value in entry["values"]]
     states += [NOT_ADVERTISED for value in taken if value not in entry["values"]]
@@ -173,11 +173,11 @@ def _free(nodes: Iterable[Mapping[str, Any]]) -> Iterable[Row]:
         for kind, entry in node["resources"].items():
             if entry["free"]:
                 names = entry["free"] if entry["type"] == "named" else []
-                closed = "" if _is_schedulable(node) else availability.why_closed(node)
+                closed = "" if is_schedulable(node) else availability.why_closed(node)
                 yield {"node": node["hostname"], "kind": kind, "free": _amount(entry["free"]), "resources": names, "not placed": closed}
 
 
-def _is_schedulable(node: Mapping[str, Any]) -> bool:
+def is_schedulable(node: Mapping[str, Any]) -> bool:
     return node["state"] == "ready" and node["availability"] == availability.ACTIVE
 
 
@@ -224,7 +224,7 @@ def _totals(ledger: Mapping[str, Any]) -> list[Row]:
         model = model_of(node)
         for kind, entry in node["resources"].items():
             free = _amount(entry["free"])
-            schedulable = free if _is_schedulable(node) else 0
+            schedulable = free if is_schedulable(node) else 0
             row = {"kind": kind, "model": model, "total": 0, "allocated": 0, "free": 0, "schedulable": 0, "most on one node": 0}
             row = rows.setdefault((kind, model), row)
             row["total"] += entry["total"]
