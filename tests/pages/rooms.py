@@ -47,6 +47,7 @@ ROOMS = (
     Room("module_utils/_jobs", MANAGER, "one-shot work", "jobs as services that run once: submitted, tried again, their logs saved, removed"),
     Room("module_utils/_verify", MANAGER, "probe services", "which GPUs a test covers, its test services, and whether each task saw its own GPUs"),
     Room("module_utils/_node_spec", MANAGER, "labels, availability", "labels, availability and role of nodes, in one versioned update for each node"),
+    Room("module_utils/_record", MANAGER, "what was, in SQLite", "what managers remember: allocations, events, daily sums, and what they tell"),
     Room("module_utils/_metrics", MANAGER, "for Prometheus", "the ledger as metrics for Prometheus"),
     Room("module_utils/_deployment", MANAGER, "a stack's place", "a stack on its swarm: conflicts, whether it fits, how far its deployment is"),
     Room("module_utils/_ledger", MANAGER, "who has what", "the ledger: which task has which GPU, what is free, and what needs attention"),
