@@ -45,6 +45,7 @@ ROOMS = (
     Room("plugin_utils/_settings", CONTROLLER, "declared, checked", "the settings of playbooks and roles: declared once, checked before a change"),
     Room("module_utils/_manager", MANAGER, "between two runs", "the service on a manager: pauses nodes with faults, writes metrics, removes jobs"),
     Room("module_utils/_page", MANAGER, "one HTML file", "the page of the fleet: which data it shows, and the HTML file"),
+    Room("module_utils/_command", MANAGER, "gpu-swarm", "the command gpu-swarm: shows the fleet to people who are logged in on a manager"),
     Room("module_utils/_view", MANAGER, "what people see", "the status and its tables, as managers and playbooks show them"),
     Room("module_utils/_jobs", MANAGER, "one-shot work", "jobs as services that run once: submitted, tried again, their logs saved, removed"),
     Room("module_utils/_verify", MANAGER, "probe services", "which GPUs a test covers, its test services, and whether each task saw its own GPUs"),

@@ -13,7 +13,7 @@ import time
 from typing import Any, Callable, Mapping, Sequence
 
 from .._program.lifetime import Lifetime, say
-from .._swarm.manager import Manager, SwarmError, connect
+from .._swarm.manager import BY_SOCKET, Manager, SwarmError, connect
 from .node_events import Bell
 
 # The time between polls without events (seconds): with an open stream of events, and without one.
@@ -21,7 +21,7 @@ LISTENING_S, POLL_S = 15, 5
 AGAIN_S = 1  # if somebody else changed a node between reading and writing
 SHARE = 0.05  # the largest part of the time to spend on polling, even if nodes change all the time
 ANSWER_S = 20  # how long a manager may take to answer
-CONNECTION = dict(tls=False, validate_certs=False, ca_path=None, client_cert=None, client_key=None, api_version="auto", timeout=ANSWER_S)
+CONNECTION = dict(BY_SOCKET, timeout=ANSWER_S)
 
 Nodes = Sequence[Mapping[str, Any]]
 # Acts on the list of nodes. Returns the seconds until the next round must begin, or None without such a limit.

@@ -31,6 +31,8 @@ Answer = TypeVar("Answer")
 INPUT_REFUSED = (400, 403, 404)
 # Each attempt reads the object again. If this many attempts in a row fail, something updates the swarm all the time.
 ATTEMPTS = 10
+# The connection options of programs on a manager. They use the socket of its daemon.
+BY_SOCKET = dict(tls=False, validate_certs=False, ca_path=None, client_cert=None, client_key=None, api_version=AUTO)
 # How long cluster() may return the data that connect() has read (seconds).
 RECENT_S = 1.0
 

@@ -15,14 +15,15 @@ from .._printable import printable, shortened
 from . import dedicated, isolation_report, status
 from .fold import fold
 from .table import NOTHING, Table, layout
+from .times import duration
 from .verdicts import Verdict
 
 MARKS = {status.ALLOCATED: "■", status.FREE: "□", status.FAULTY: "×", status.NOT_ADVERTISED: "·"}
 LEGEND = "  ".join(f"{mark} {state}" for state, mark in MARKS.items())
+SECTIONS = ("all", "free", "holders", "pending", "faulty")
 # If a node has more resources than this, they are counted instead of drawn.
 MAX_MARKS = 16
 COLOURS = {Verdict.FAILED.value: "red", Verdict.WAITING.value: "yellow"}
-DURATION_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 Paint = Callable[[str, str], str]
 
@@ -128,14 +129,6 @@ class Screen:
 
     def _fold(self, text: str, indent: str = "") -> str:
         return "\n".join(fold(printable(text), self._width, indent, indent + "  "))
-
-
-def duration(seconds: float | None) -> str:
-    """Return the duration in the largest unit that fits at least twice, else in seconds."""
-    if seconds is None:
-        return NOTHING
-    size, unit = next((entry for entry in DURATION_UNITS if seconds >= 2 * entry[0]), DURATION_UNITS[-1])
-    return f"{int(seconds // size)} {unit}"
 
 
 def _state(row: Mapping[str, Any]) -> str:

@@ -16,7 +16,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger imp
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view import status
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.status_text import Screen, duration
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.status_text import Screen
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.times import duration
 
 NOW = epoch("2026-11-20T12:00:00Z")
 GPU = "NVIDIA-GPU"

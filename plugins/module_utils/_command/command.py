@@ -1,0 +1,308 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The command gpu-swarm on managers: shows the fleet to people who are logged in there. It changes nothing.
+
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
+
+from .._errors import GpuSwarmError
+from .._printable import printable, printable_lines
+from .._record.schema import BY
+from .._view import owners_now
+from .._view.fold import paragraphs
+from .._view.record_text import csv_of, text_of
+from .._view.status import only_service, outcome, service_row
+from .._view.status_text import SECTIONS, Paint, Screen, plain
+from . import recorded, screen, top
+from .written_files import CARDS, RECORD, age_notes, read_cards, read_snapshot
+
+NAME = "gpu-swarm"
+DONE, UNREADABLE, WRONG, WAITING = 0, 1, 2, 75
+REDRAW_S = 1.0
+PIPE_COLUMNS = 160  # top in a pipe
+ANSWER_S = 60  # how long the manager may take to answer
+_DESCRIPTION = "Show the GPUs of this swarm: who has them, what waits, and what happened.\nIt changes nothing."
+_EXAMPLES = """\
+examples:
+  gpu-swarm status                     nodes, GPUs and what is pending
+  gpu-swarm top                        the cards, drawn again each second
+  gpu-swarm why train                  why is it pending? what would make room?
+  gpu-swarm who                        how many cards each owner has
+  gpu-swarm who gpu-node-1             also of an owner, or of a card
+  gpu-swarm usage --since 7d --by owner
+  gpu-swarm events --since 12h --node gpu-node-1
+  gpu-swarm card GPU-5fa2e7a4          the history of a card
+
+Everything but 'why' comes from the last reading of the service
+gpu-swarm-manager. Times are in UTC.
+
+exit status:
+  0   no problem
+  75  a node or a service waits (status, why)
+  2   something is wrong (status, why), or an option is
+  1   the data could not be read"""
+# Each command with its summary, and its examples with what they show.
+_HELP: Mapping[str, Sequence[str]] = {
+    "status": [
+        "nodes, GPUs and what is pending",
+        "gpu-swarm status",
+        "gpu-swarm status free                also: holders, pending, faulty",
+        "gpu-swarm status --json | jq .totals",
+    ],
+    "top": ["the cards, drawn again each second", "gpu-swarm top", "keys: %s" % top.KEYS],
+    "why": [
+        "why a service is pending, and what would make room for it",
+        "gpu-swarm why train",
+        "gpu-swarm why train --json | jq '.pending[0].text'",
+    ],
+    "who": [
+        "who has which cards",
+        "gpu-swarm who                        how many cards each owner has",
+        "gpu-swarm who alice                  what alice has",
+        "gpu-swarm who gpu-node-1             the cards of a node",
+        "gpu-swarm who GPU-5fa2e7a4           a card",
+    ],
+    "usage": [
+        "who used how many GPU-hours",
+        "gpu-swarm usage --since 7d --by owner",
+        "gpu-swarm usage --since 2026-11-01 --by node --csv > usage.csv",
+    ],
+    "events": [
+        "what happened: faults, nodes, runs, policies",
+        "gpu-swarm events --since 12h",
+        "gpu-swarm events --since 2d --node gpu-node-1",
+    ],
+    "card": ["the history of a card", "gpu-swarm card GPU-5fa2e7a4          the beginning of a UUID is enough"],
+}
+
+
+class Places(NamedTuple):
+    """Where the data is."""
+
+    record: str = RECORD
+    cards: str = CARDS
+    docker_host: str = "unix:///var/run/docker.sock"
+
+
+class Answer(NamedTuple):
+    """``data`` for --json, ``text(width)`` for people."""
+
+    data: Mapping[str, Any]
+    text: Callable[[int | None], str]
+    status: int = DONE
+
+
+def main(argv: Sequence[str] | None = None, places: Places | None = None) -> int:
+    """Run the command and return its exit status."""
+    arguments = _parser().parse_args(argv)
+    places = places or _places(os.environ)
+    try:
+        if arguments.command == "top" and screen.is_interactive() and not arguments.json:
+            return _run_top(places)
+        return _print(_COMMANDS[arguments.command](arguments, places, time.time()), arguments)
+    except GpuSwarmError as problem:
+        print("%s: %s" % (NAME, printable_lines(problem.message)), file=sys.stderr)
+        return UNREADABLE
+    except BrokenPipeError:  # such as in: gpu-swarm events | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return DONE
+    except KeyboardInterrupt:
+        return 130
+
+
+def _places(environ: Mapping[str, str]) -> Places:
+    """Return the default places. DOCKER_HOST may name another socket of this machine."""
+    host = environ.get("DOCKER_HOST") or ""
+    return Places(docker_host=host) if host.startswith("unix://") else Places()
+
+
+def _print(answer: Answer, arguments: argparse.Namespace) -> int:
+    if arguments.json:
+        text = json.dumps(answer.data)  # only ASCII, so nothing in a name can move the cursor
+    elif getattr(arguments, "csv", False):
+        text = csv_of(answer.data)
+    else:
+        text = answer.text(_width())
+    # A terminal may have another encoding than UTF-8.
+    encoding = sys.stdout.encoding or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.flush()
+    return answer.status
+
+
+def _width() -> int | None:
+    """Return the width of the terminal. In a pipe there is none, so that each row is one line."""
+    return screen.size()[0] if sys.stdout.isatty() or os.environ.get("COLUMNS") else None
+
+
+def _paint() -> Paint:
+    return screen.paint if screen.has_colours() else plain
+
+
+# -- options ---------------------------------------------------------------------------------------------------------
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=NAME, **_form(_DESCRIPTION, _EXAMPLES))
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parsers = {}
+    for name, (summary, *examples) in _HELP.items():
+        form = _form(summary[0].upper() + summary[1:] + ".", "\n  ".join(["examples:", *examples]))
+        parsers[name] = commands.add_parser(name, help=summary, **form)
+        parsers[name].add_argument("--json", action="store_true", help="print one line of JSON")
+    section = "%s (default: %s)" % (", ".join(SECTIONS), SECTIONS[0])
+    parsers["status"].add_argument("section", nargs="?", choices=SECTIONS, default=SECTIONS[0], metavar="SECTION", help=section)
+    parsers["why"].add_argument("service", metavar="SERVICE", help="the name or id of a service")
+    parsers["who"].add_argument("name", nargs="?", metavar="GPU|NODE|OWNER", help="without it: how many cards each owner has")
+    _add_since(parsers["usage"], recorded.USAGE_SINCE)
+    parsers["usage"].add_argument("--by", choices=BY, default=BY[0], help="%s (default: %s)" % (", ".join(BY), BY[0]), metavar="WHAT")
+    parsers["usage"].add_argument("--csv", action="store_true", help="print CSV with a header")
+    _add_since(parsers["events"], recorded.EVENTS_SINCE)
+    parsers["events"].add_argument("--node", metavar="NODE", help="only events of this node, by hostname or id")
+    parsers["card"].add_argument("uuid", metavar="UUID", help="the UUID of a GPU or MIG device, or its beginning")
+    return parser
+
+
+def _add_since(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument("--since", default=default, metavar="TIME", help="such as 30m, 12h, 7d, 4w or 2026-11-20 (default: %s)" % default)
+
+
+def _form(description: str, examples: str) -> dict[str, Any]:
+    """Return the options of a parser that prints its examples as they are and refuses abbreviations, which a new option could break."""
+    return {"description": description, "epilog": examples, "formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False}
+
+
+# -- commands --------------------------------------------------------------------------------------------------------
+
+
+def _status(arguments: argparse.Namespace, places: Places, now: float) -> Answer:
+    snapshot = read_snapshot(places.record)
+    status, section = snapshot.status, arguments.section
+    data = status if section == "all" else {key: status[key] for key in (section, "waiting", "wrong")}
+    notes = [outcome(status), *age_notes(snapshot, now)]
+
+    def text(width: int | None) -> str:
+        return "%s\n\n%s" % (Screen(width, _paint()).show(status, section), paragraphs(map(printable, notes), width))
+
+    return Answer({**snapshot.source(), **data}, text, _exit_status(status))
+
+
+def _exit_status(status: Mapping[str, Any]) -> int:
+    return WRONG if status["wrong"] else WAITING if status["waiting"] else DONE
+
+
+def _why(arguments: argparse.Namespace, places: Places, dummy_now: float) -> Answer:
+    # imported here, because only this command needs the API
+    from .._ledger.read import read_ledger
+    from .._swarm.manager import BY_SOCKET, connect
+    from .._swarm.owned_labels import PREFIX
+
+    try:
+        manager = connect(dict(BY_SOCKET, docker_host=places.docker_host, timeout=ANSWER_S))
+    except GpuSwarmError as problem:
+        raise _without_options(problem, places.docker_host) from problem
+    row = service_row(read_ledger(manager, PREFIX, [arguments.service]), arguments.service)
+    if row is None:
+        raise GpuSwarmError(
+            "The swarm has no service %s. A service of a stack is named STACK_SERVICE. 'docker service ls' lists all names."
+            % printable(arguments.service)
+        )
+    status = only_service(row)
+    return Answer(status, lambda width: Screen(width, _paint()).service(row), _exit_status(status))
+
+
+def _without_options(problem: GpuSwarmError, host: str) -> GpuSwarmError:
+    """Return the error without the names of a module's options."""
+    words = getattr(problem.__cause__, "words", None)
+    if words is None:
+        return problem
+    if "ermission denied" in words:
+        return GpuSwarmError("You may not use Docker at %s. Become root, or a member of the group docker." % host)
+    return GpuSwarmError("Docker does not answer at %s: %s. Start it with 'systemctl start docker'." % (host, words))
+
+
+def _who(arguments: argparse.Namespace, places: Places, now: float) -> Answer:
+    snapshot = read_snapshot(places.record)
+    if arguments.name is None:
+        rows, show = owners_now.by_owner(snapshot.cards), owners_now.owners_text
+    else:
+        rows, show = owners_now.matching(snapshot.cards, arguments.name, now), owners_now.parts_text
+        if not rows:
+            raise GpuSwarmError("No card, node or owner is named %s. Owners without a task have nothing." % printable(arguments.name))
+    notes = list(map(printable, age_notes(snapshot, now)))
+    return Answer({**snapshot.source(), "rows": rows}, lambda width: "%s\n\n%s" % (show(rows, width), paragraphs(notes, width)))
+
+
+def _top(dummy_arguments: argparse.Namespace, places: Places, now: float) -> Answer:
+    """One picture with all cards, for a pipe, and the data for --json."""
+    snapshot, activity = read_snapshot(places.record), read_cards(places.cards, now)
+    data = {**snapshot.source(), "cards": [dict(card, now=activity.get(str(card["card"]))) for card in snapshot.cards]}
+
+    def text(width: int | None) -> str:
+        picture = top.frame(snapshot, activity, top.State(), (width or PIPE_COLUMNS, len(snapshot.cards) + top.OTHER_LINES), now)
+        return "\n".join(line.rstrip() for line, _colour in picture.lines[:-1])
+
+    return Answer(data, text)
+
+
+def _usage(arguments: argparse.Namespace, places: Places, now: float) -> Answer:
+    answer = recorded.usage(places.record, arguments.since, arguments.by, now)
+    return Answer(answer, lambda width: text_of(answer, width))
+
+
+def _events(arguments: argparse.Namespace, places: Places, now: float) -> Answer:
+    answer = recorded.events(places.record, arguments.since, arguments.node, now)
+    return Answer(answer, lambda width: text_of(answer, width))
+
+
+def _card(arguments: argparse.Namespace, places: Places, now: float) -> Answer:
+    answer = recorded.card(places.record, arguments.uuid, now)
+    reading = read_cards(places.cards, now).get(answer["uuid"])
+    return Answer(dict(answer, activity=reading), lambda width: text_of(dict(answer, activity=reading), width))
+
+
+_COMMANDS: Mapping[str, Callable[[argparse.Namespace, Places, float], Answer]] = {
+    "status": _status,
+    "top": _top,
+    "why": _why,
+    "who": _who,
+    "usage": _usage,
+    "events": _events,
+    "card": _card,
+}
+
+
+def _run_top(places: Places) -> int:
+    """Draw until the user quits. The snapshot is read again only if its file has changed."""
+    state, path = top.State(), os.path.join(places.record, "snapshot.json")
+    snapshot, read_at = read_snapshot(places.record), _written_at(path)
+    with screen.whole_screen():
+        while not state.done:
+            now, size = time.time(), screen.size()
+            if _written_at(path) != read_at:
+                snapshot, read_at = read_snapshot(places.record), _written_at(path)
+            picture = top.frame(snapshot, read_cards(places.cards, now), state, size, now)
+            screen.draw(picture.lines)
+            state = picture.state
+            for key in screen.keys(REDRAW_S):
+                state = top.press(state, key, top.page_of(size[1]))
+    return DONE
+
+
+def _written_at(path: str) -> object:
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_ino

@@ -1,0 +1,50 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Answers from the record of this machine, as plain data: for the command gpu-swarm and for the module swarm_record.
+
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Callable
+
+from .._errors import GpuSwarmError
+from .._printable import printable
+from .._record import queries
+from .._record.database import open_for_reading
+from .._view.record_text import CARD, EVENTS, USAGE
+from .._view.times import since_of
+
+# How far back an answer goes if the user gives no time.
+USAGE_SINCE, EVENTS_SINCE = "7d", "12h"
+
+
+def usage(directory: str, since: str, by: str, now: float) -> dict[str, Any]:
+    """Return {what, by, since, until, now, rows, recorded_since, last_reading}. Raises GpuSwarmError."""
+    begin = since_of(since or USAGE_SINCE, now)
+    return _answer(directory, now, {"what": USAGE, "by": by, "since": begin, "until": now}, lambda db: queries.usage(db, begin, now, by, now))
+
+
+def events(directory: str, since: str, node: str | None, now: float) -> dict[str, Any]:
+    """Return {what, node, since, until, now, rows, recorded_since, last_reading}. Raises GpuSwarmError."""
+    begin = since_of(since or EVENTS_SINCE, now)
+    asked = {"what": EVENTS, "node": node or None, "since": begin, "until": now}
+    return _answer(directory, now, asked, lambda db: queries.events(db, begin, now, node or None))
+
+
+def card(directory: str, uuid: str, now: float) -> dict[str, Any]:
+    """Return {what, uuid, model, mib, allocations, events, now, recorded_since, last_reading}. Raises GpuSwarmError."""
+    if len(uuid) < len("GPU-") + 1 or not uuid.startswith(("GPU-", "MIG-")):
+        raise GpuSwarmError("card is '%s'. Give a UUID, or the beginning of one, such as GPU-5fa2e7a4." % printable(uuid[:80]))
+    answer = _answer(directory, now, {"what": CARD}, lambda db: queries.card(db, uuid))
+    return {**answer.pop("rows"), **answer}
+
+
+def _answer(directory: str, now: float, asked: dict[str, Any], query: Callable[[Any], Any]) -> dict[str, Any]:
+    with contextlib.closing(open_for_reading(directory)) as db:
+        rows = query(db)
+        return {**asked, "now": now, "rows": rows, "recorded_since": queries.recorded_since(db), "last_reading": queries.last_reading(db)}
