@@ -28,6 +28,7 @@ MODE = 0o640
 NO_SQLITE = "Nothing is recorded: this machine's Python has no module sqlite3. Install the package with it, such as python3-libs."
 _ASIDE = ".set-aside-"
 _WRITER_WAITS_S, _READER_WAITS_S = 5.0, 2.0
+_FREED_PAGES = 500
 _OTHER_FILES = ("-journal", "-wal", "-shm")  # SQLite's own files beside the database
 
 
@@ -65,6 +66,7 @@ class Database:
             try:
                 yield connection
                 connection.execute("COMMIT")
+                _give_back_pages(connection)
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
@@ -121,6 +123,12 @@ def _open_for_writing(path: str) -> Any:
         connection.close()
         raise
     return connection
+
+
+def _give_back_pages(connection: Any) -> None:
+    """Make the file smaller, a few MiB at a time, if many of its pages are unused. ``execute`` would give back only one page."""
+    if connection.execute("PRAGMA freelist_count").fetchone()[0] > _FREED_PAGES:
+        connection.executescript("PRAGMA incremental_vacuum(%d);" % _FREED_PAGES)
 
 
 def _create_with_mode(path: str) -> None:

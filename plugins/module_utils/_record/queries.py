@@ -48,7 +48,7 @@ def usage(db: Any, since: float, until: float, by: str, now: float) -> list[dict
     kept_since = meta.get(ROWS_SINCE) or 0
     rows = _rows(db, *sums_of_rows(by, max(since, kept_since), until, meta.get(LAST_READING) or 0))
     if since < kept_since:
-        rows += _sums_of_days(db, by, since, min(until, kept_since))
+        rows += _sums_of_days(db, by, day_of(since), min(day_of(until + DAY_S - 1), day_of(kept_since)))
     totals: dict[tuple[str, str, str], dict[str, Any]] = {}
     for row in rows:
         key = (row["name"], row["kind"], row["unit"])
@@ -65,17 +65,18 @@ def usage_by_day(db: Any, since: float, until: float, by: str, now: float) -> li
     begin = max(since, summed_until) // DAY_S * DAY_S
     while begin < min(until, meta.get(LAST_READING) or 0):
         cards: dict[str, float | None] = {}
-        for row in _rows(db, *sums_of_rows(by, begin, begin + DAY_S, meta.get(LAST_READING) or 0)):
+        since_row = max(begin, meta.get(ROWS_SINCE) or 0)
+        for row in _rows(db, *sums_of_rows(by, since_row, begin + DAY_S, meta.get(LAST_READING) or 0)):
             cards[row["name"]] = _sum(cards.get(row["name"]), row["cards"])
         rows += [{"day": day_of(begin), "name": name, "cards": amount} for name, amount in sorted(cards.items())]
         begin += DAY_S
     return _with_hostnames(db, by, rows)
 
 
-def _sums_of_days(db: Any, by: str, since: float, until: float) -> list[dict[str, Any]]:
+def _sums_of_days(db: Any, by: str, first: str, before: str) -> list[dict[str, Any]]:
     sql = """SELECT name, kind, unit, sum(hours) AS hours, CASE WHEN count(cards) = count(*) THEN sum(cards) END AS cards,
         sum(estimated) AS estimated, 0 AS running FROM days WHERE by = ? AND day >= ? AND day < ? GROUP BY name, kind, unit"""
-    return _rows(db, sql, (column_of(by), day_of(since), day_of(until + DAY_S - 1)))
+    return _rows(db, sql, (column_of(by), first, before))
 
 
 def _added(total: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,286 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Finds what happened between two readings (pure): compares the former state of the swarm with a reading.
+
+The state is plain data that the record keeps as JSON. A node may lie about itself, so its claims are limited in number and length, and its times
+are corrected to the time between the two readings.
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, Mapping, NamedTuple, Sequence
+
+from .._gpu.record import devices_of
+from .._guard.refusal import parse_refusal
+from .._health.label import FAULT, excluded_gpus
+from .._ledger.reading import Reading
+from .._placement.availability import ACTIVE, DRAINED, PAUSED
+from .._printable import printable
+from .._tasks.tasks import ENDED, epoch
+from .schema import Event
+
+DOWN, UP = "node-down", "node-up"
+NODE_PAUSED, NODE_DRAINED, RETURNED = "node-paused", "node-drained", "node-returned"
+FAULT_BEGAN, FAULT_ENDED, CARD_GONE, CARD_BACK = "fault", "fault-ended", "card-gone", "card-back"
+LEADER, TWICE, REFUSAL, RUN, POLICY, GAP = "leader", "allocated-twice", "guard-refusal", "run", "policy", "gap"
+KINDS = (DOWN, UP, NODE_PAUSED, NODE_DRAINED, RETURNED, FAULT_BEGAN, FAULT_ENDED, CARD_GONE, CARD_BACK, LEADER, TWICE, REFUSAL, RUN, POLICY, GAP)
+# Who changed the availability of a node. Docker does not record who. A run and the managers' service leave labels, a person leaves none.
+BY_RUN, BY_SERVICE, BY_HAND = "run", "service", "hand"
+
+# More than any real reading has.
+MOST_EVENTS, MOST_VALUES, MOST_GONE, MOST_PAIRS = 2000, 1000, 64, 200
+_LONGEST = 500
+# The shortest usual time between two readings of the leader, and the longest of any manager (seconds). A longer pause than three of them is a gap.
+_LEADER_S, LONGEST_INTERVAL_S, _GAP_INTERVALS = 60, 600, 3
+
+State = Dict[str, Any]
+# The form of the state. A release with another form compares nothing once, instead of beginning a new record.
+_FORM = 1
+
+
+def find_events(former: Mapping[str, Any] | None, reading: Reading, last: int | None) -> tuple[list[Event], State]:
+    """Return the events since the last reading, and the state for the next reading. ``former`` is None at the first reading."""
+    is_first = former is None or former.get("form") != _FORM
+    before: Mapping[str, Any] = {} if is_first else former
+    state = _state(reading, before)
+    found = _Found(int(reading.at), last, before, state, is_first)
+    events = [*_of_nodes(found, reading), *_of_leader(found), *_of_double_allocations(found, reading), *_of_refusals(found, reading)]
+    return [event._replace(text=printable(event.text)[:_LONGEST]) for event in [*_of_runs(found), *events][:MOST_EVENTS]], state
+
+
+def gap(at: int, last: int | None, interval: int | None, leads: bool) -> Event | None:
+    """Return an event if nothing was read for much longer than ``interval``, the time between the last two readings; None if it is unknown."""
+    usual = max(interval, _LEADER_S) if leads and interval is not None else LONGEST_INTERVAL_S
+    if last is None or at - last <= _GAP_INTERVALS * usual:
+        return None
+    text = "this manager read nothing for %s. What began and ended meanwhile may be missing, and some times are estimated" % _duration(at - last)
+    return Event(at, last, GAP, "", "", "", "", text)
+
+
+def _duration(seconds: int) -> str:
+    for unit, size in (("days", 86400), ("hours", 3600)):
+        if seconds >= 2 * size:
+            return "%d %s" % (seconds // size, unit)
+    return "%d minutes" % (seconds // 60)
+
+
+class _Found(NamedTuple):
+    """The time of the reading and of the last reading, and the states of both."""
+
+    at: int
+    last: int | None
+    before: Mapping[str, Any]
+    now: State
+    is_first: bool
+
+    def between(self, claimed: float | None) -> int:
+        """Return a claimed time, corrected to the time between the two readings."""
+        earliest = self.at if self.last is None else min(self.last, self.at)
+        return self.at if claimed is None else int(min(max(claimed, earliest), self.at))
+
+    def event(self, what: str, text: str, node: str = "", cause: str = "", card: str = "", since: float | None = None) -> Event:
+        nodes = {**self.before.get("nodes", {}), **self.now["nodes"]}
+        hostname = (nodes.get(node) or {}).get("hostname", "")
+        return Event(self.at, self.between(since), what, node, hostname, card[:_LONGEST], cause[:_LONGEST], text)
+
+
+# -- the state -------------------------------------------------------------------------------------------------------
+
+
+def _state(reading: Reading, before: Mapping[str, Any]) -> State:
+    ledger, swarm = reading.ledger, reading.ledger.get("swarm") or {}
+    leader = next((record["id"] for record in ledger["nodes"] if record["leader"]), None)
+    lease, run = swarm.get("lease") or {}, swarm.get("last_run") or {}
+    return {
+        "form": _FORM,
+        "nodes": {record["id"]: _node_state(record) for record in ledger["nodes"]},
+        "leader": leader or before.get("leader"),  # during an election there is none
+        "twice": sorted(_double_key(clash) for clash in ledger.get("held_twice") or ())[:MOST_PAIRS],
+        "refusals": sorted([service, code] for service, code in _refusals(reading))[:MOST_PAIRS],
+        "holder": str(lease.get("holder") or ""),
+        "run": {"ended": run.get("ended"), "hosts": run.get("hosts") or {}, "playbook": run.get("playbook") or ""} if run else None,
+    }
+
+
+def _node_state(record: Mapping[str, Any]) -> State:
+    health = record.get("health") or {}
+    kinds = {kind: entry["total"] if entry["values"] is None else entry["values"][:MOST_VALUES] for kind, entry in record["resources"].items()}
+    return {
+        "hostname": record["hostname"],
+        "state": record["state"],
+        "availability": record["availability"],
+        "by": _set_by(record),
+        "playbook": record.get("set_by") or "",
+        "fault": [health.get("card"), health.get("reason"), health.get("xid")] if health.get("state") == FAULT else None,
+        "kinds": {kind: value for kind, value in list(kinds.items())[:MOST_VALUES] if value},
+    }
+
+
+def _set_by(record: Mapping[str, Any]) -> str:
+    if not record.get("set_by_run"):
+        return BY_HAND
+    # The managers' service pauses for a fault only, and does not name a playbook.
+    return BY_SERVICE if record.get("paused_for") and not record.get("set_by") else BY_RUN
+
+
+# -- nodes -----------------------------------------------------------------------------------------------------------
+
+
+def _of_nodes(found: _Found, reading: Reading) -> Iterator[Event]:
+    before: Mapping[str, Any] = found.before.get("nodes") or {}
+    for record in reading.ledger["nodes"]:
+        former, now = before.get(record["id"]) or {}, found.now["nodes"][record["id"]]
+        changed = None if record.get("unchanged_for") is None else found.at - record["unchanged_for"]
+        if not former and not found.is_first:
+            yield found.event(UP, "joined the swarm", record["id"], "joined", since=changed)
+        if former:
+            yield from _of_state(found, record["id"], former, now, changed)
+            yield from _of_availability(found, record, former, now, changed)
+            yield from _of_resources(found, record, former, now)
+        yield from _of_fault(found, record, former, now)
+    for node_id in before:
+        if node_id not in found.now["nodes"]:
+            yield found.event(DOWN, "left the swarm", node_id, "left")
+
+
+def _of_state(found: _Found, node_id: str, former: State, now: State, changed: float | None) -> Iterator[Event]:
+    if (former["state"] == "ready") != (now["state"] == "ready"):
+        what = UP if now["state"] == "ready" else DOWN
+        yield found.event(what, "is %s (was %s)" % (now["state"], former["state"]), node_id, str(now["state"]), since=changed)
+
+
+def _of_availability(found: _Found, record: Mapping[str, Any], former: State, now: State, changed: float | None) -> Iterator[Event]:
+    if former["availability"] == now["availability"]:
+        return
+    if now["availability"] == ACTIVE:
+        # Only a run removes the mark of a pause by a run or by the service.
+        by = BY_RUN if former["by"] != BY_HAND and not record.get("former_availability") else BY_HAND
+        yield found.event(RETURNED, "returned to service by %s" % _who(by, former["playbook"]), record["id"], by, since=changed)
+        return
+    what = {PAUSED: NODE_PAUSED, DRAINED: NODE_DRAINED}.get(now["availability"])
+    if what:
+        text = "%s by %s" % (what.partition("-")[2], _who(now["by"], now["playbook"]))
+        reason = " for a fault: %s" % record["paused_for"] if record.get("paused_for") else ""
+        yield found.event(what, text + reason, record["id"], now["by"], since=changed)
+
+
+def _who(by: str, playbook: str) -> str:
+    return {BY_RUN: playbook or "a run", BY_SERVICE: "the managers' service"}.get(by, "hand")
+
+
+def _of_fault(found: _Found, record: Mapping[str, Any], former: State, now: State) -> Iterator[Event]:
+    old, new = former.get("fault"), now["fault"]
+    if old == new:
+        return
+    if old:
+        yield found.event(FAULT_ENDED, "reports the fault no more: %s" % _describe_fault(old), record["id"], _cause(old), old[0] or "")
+    if new:
+        since = record["health"].get("since")
+        text = "reports a fault: %s%s" % (record["health"].get("text") or _describe_fault(new), ", since %s" % since if since else "")
+        yield found.event(FAULT_BEGAN, text, record["id"], _cause(new), new[0] or "", epoch(since))
+
+
+def _cause(fault: Sequence[Any]) -> str:
+    _card, reason, xid = fault
+    return "xid %s" % xid if xid is not None else reason or ""
+
+
+def _describe_fault(fault: Sequence[Any]) -> str:
+    return " ".join(filter(None, [fault[0], _cause(fault)]))
+
+
+# -- what a node advertises ------------------------------------------------------------------------------------------
+
+
+def _of_resources(found: _Found, record: Mapping[str, Any], former: State, now: State) -> Iterator[Event]:
+    """Find cards that are gone or back, and other changes of what the node advertises. A card that failed is no change of the policy."""
+    before, after, gone = _devices(former["kinds"]), _devices(now["kinds"]), former.get("gone") or []
+    excluded = {label.card: label for label in excluded_gpus(record["labels"]) if label.card}
+    keeps_kinds = set(now["kinds"]) in (set(former["kinds"]), set())
+    lost = [card for card in before if card not in after and (keeps_kinds or card in excluded)]
+    back = [card for card in gone if card in after]
+    now["gone"] = [card for card in dict.fromkeys([*gone, *lost]) if card not in after][-MOST_GONE:]
+    for card in lost:
+        reason = ": %s" % excluded[card].reason if card in excluded and excluded[card].reason else ""
+        yield found.event(CARD_GONE, "is no longer advertised%s" % reason, record["id"], "excluded" if card in excluded else "", card)
+    for card in back:
+        yield found.event(CARD_BACK, "is advertised again", record["id"], "", card)
+    others = {*lost, *back}
+    if _without(former["kinds"], others) != _without(now["kinds"], others):
+        text = "advertises %s instead of %s" % (_describe(now["kinds"]), _describe(former["kinds"]))
+        yield found.event(POLICY, text, record["id"], _describe(now["kinds"]))
+
+
+def _devices(kinds: Mapping[str, Any]) -> dict[str, None]:
+    """Return the cards in these values, in their order."""
+    values = (value for entry in kinds.values() if isinstance(entry, list) for value in entry)
+    return {device: None for value in values for device in devices_of(value) if device.startswith(("GPU-", "MIG-"))}
+
+
+def _without(kinds: Mapping[str, Any], cards: set[str]) -> State:
+    amounts = {kind: entry for kind, entry in kinds.items() if not isinstance(entry, list)}
+    named = {kind: entry for kind, entry in kinds.items() if isinstance(entry, list)}
+    kept = {kind: sorted(value for value in values if cards.isdisjoint(devices_of(value))) for kind, values in named.items()}
+    return {**amounts, **{kind: values for kind, values in kept.items() if values}}
+
+
+def _describe(kinds: Mapping[str, Any]) -> str:
+    return ", ".join("%s %d" % (kind, len(entry) if isinstance(entry, list) else entry) for kind, entry in sorted(kinds.items())[:10]) or "nothing"
+
+
+# -- the swarm -------------------------------------------------------------------------------------------------------
+
+
+def _of_leader(found: _Found) -> Iterator[Event]:
+    old, new = found.before.get("leader"), found.now["leader"]
+    if old and new and old != new:
+        former = (found.before["nodes"].get(old) or {}).get("hostname") or old
+        yield found.event(LEADER, "leads the swarm instead of %s" % former, new)
+
+
+def _double_key(clash: Mapping[str, Any]) -> list[str]:
+    return [clash["node"], clash["kind"], clash["value"] or "", "+".join(sorted(holder["task_id"] for holder in clash["holders"]))]
+
+
+def _of_double_allocations(found: _Found, reading: Reading) -> Iterator[Event]:
+    known, names = found.before.get("twice") or [], {}
+    for clash in reading.ledger.get("held_twice") or ():
+        names[tuple(_double_key(clash))] = " and ".join(holder["name"] for holder in clash["holders"])
+    for key in found.now["twice"]:
+        if key not in known:
+            node, kind, value, tasks = key
+            yield found.event(TWICE, "%s %s is allocated to %s" % (kind, value, names[tuple(key)]), node, tasks, devices_of(value)[0])
+
+
+def _refusals(reading: Reading) -> dict[tuple[str, str], tuple[str, str]]:
+    """Return {(service, code): (node, sentence)} of the guard's refusals that the manager still lists."""
+    services = {service["ID"]: service["Spec"]["Name"] for service in reading.services}
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for task in reading.tasks:
+        error = task["Status"].get("Err") or ""
+        refusal = parse_refusal(error) if task["Status"]["State"] in ENDED and "gpu-swarm: " in error else None
+        if refusal:
+            service = services.get(task.get("ServiceID"), task.get("ServiceID") or "")
+            found.setdefault((service, refusal.code), (task.get("NodeID") or "", refusal.text))
+    return found
+
+
+def _of_refusals(found: _Found, reading: Reading) -> Iterator[Event]:
+    known, refusals = found.before.get("refusals") or [], _refusals(reading)
+    for service, code in found.now["refusals"]:
+        if [service, code] not in known:
+            node, sentence = refusals[service, code]
+            yield found.event(REFUSAL, "the guard refused a task of %s (%s): %s" % (service, code, sentence), node, "%s %s" % (code, service))
+
+
+def _of_runs(found: _Found) -> Iterator[Event]:
+    run = found.now["run"]
+    if not run or found.is_first or run == found.before.get("run"):
+        return
+    hosts = ", ".join("%s %s" % (count, outcome) for outcome, count in sorted(run["hosts"].items()) if count) or "no host"
+    holder = found.before.get("holder") or found.now["holder"]
+    by = " by %s" % holder.partition(" pid ")[0] if holder else ""
+    yield found.event(RUN, "%s%s ended: %s" % (run["playbook"] or "a run", by, hosts), "", run["playbook"], since=epoch(run["ended"]))

@@ -1,0 +1,68 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Deletes old rows of the record in small batches, so that no reading takes long.
+
+Daily sums are kept for 400 days, single rows for 90 days or until they take 500 MiB. A clock that was set to a wrong time must not delete the
+record: after a jump of more than a day, nothing is deleted for a day.
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .schema import CLOCK_SET, DAY_S, ROWS_SINCE
+from .sums import day_of
+
+ROWS_DAYS, SUMS_DAYS = 90, 400
+MOST_BYTES = 500 << 20
+MOST_EVENTS = 100_000
+BATCH = 5000
+
+_OLDEST = "SELECT id FROM allocations WHERE end IS NOT NULL ORDER BY end LIMIT %d" % BATCH
+_ENDED_BEFORE = "SELECT id FROM allocations WHERE end <= %%d ORDER BY end LIMIT %d" % BATCH
+
+
+def trim(db: Any, at: int, most_bytes: int = MOST_BYTES) -> list[str]:
+    """Delete what is too old or too much. Return lines for the log. ``db`` is a connection in a transaction, ``at`` is the time of the reading."""
+    meta = dict(db.execute("SELECT name, value FROM meta WHERE name IN (?, ?)", (CLOCK_SET, ROWS_SINCE)))
+    if abs(at - meta.get(CLOCK_SET, at - DAY_S)) < DAY_S:
+        return []
+    today, rows_since = at // DAY_S * DAY_S, meta[ROWS_SINCE]
+    kept_since = max(rows_since, today - ROWS_DAYS * DAY_S)
+    if _used_bytes(db) > most_bytes:
+        kept_since = max(kept_since, min(_day_after_oldest(db), today))
+    if kept_since != rows_since:
+        db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (ROWS_SINCE, kept_since))
+    deleted = _delete(db, _ENDED_BEFORE % kept_since)
+    lines = []
+    if not deleted and _used_bytes(db) > most_bytes and _delete(db, _OLDEST):
+        lines = ["the record has reached %d MiB in one day. Allocations of today are deleted, so the usage of today is too low." % (most_bytes >> 20)]
+    db.execute("DELETE FROM events WHERE id IN (SELECT id FROM events WHERE since < ? LIMIT ?)", (at - ROWS_DAYS * DAY_S, BATCH))
+    db.execute("DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (MOST_EVENTS,))
+    db.execute("DELETE FROM days WHERE day < ?", (day_of(at - SUMS_DAYS * DAY_S),))
+    return lines
+
+
+def _used_bytes(db: Any) -> int:
+    pages, free, size = (db.execute("PRAGMA " + name).fetchone()[0] for name in ("page_count", "freelist_count", "page_size"))
+    return (pages - free) * size
+
+
+def _day_after_oldest(db: Any) -> int:
+    oldest = db.execute("SELECT min(end) FROM allocations").fetchone()[0]
+    return 0 if oldest is None else (oldest // DAY_S + 1) * DAY_S
+
+
+def _delete(db: Any, ids: str) -> int:
+    """Delete these allocations, and cards that no allocation has any more. Return how many allocations were deleted."""
+    deleted = db.execute("SELECT count(*) FROM (%s)" % ids).fetchone()[0]
+    if deleted:
+        cards = "SELECT card FROM cards_of_allocations WHERE allocation IN (%s)" % ids
+        candidates = [(card,) for (card,) in db.execute("SELECT DISTINCT card FROM (%s)" % cards)]
+        db.execute("DELETE FROM cards_of_allocations WHERE allocation IN (%s)" % ids)
+        db.execute("DELETE FROM allocations WHERE id IN (%s)" % ids)
+        db.executemany("DELETE FROM cards WHERE id = ? AND NOT EXISTS (SELECT 1 FROM cards_of_allocations WHERE card = cards.id)", candidates)
+    return deleted
