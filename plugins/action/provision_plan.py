@@ -18,7 +18,7 @@ from ..plugin_utils._fleet import advertised
 from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, with_current_answers
 from ..plugin_utils._fleet.model import END, FETCH, Swarm
 from ..plugin_utils._fleet.room import rooms
-from ..plugin_utils._plan import deprovision, isolation_change, isolation_label, react, warnings
+from ..plugin_utils._plan import deprovision, isolation_change, isolation_label, managers_service, warnings
 from ..plugin_utils._plan.consent import check_reservations, plan_finished_jobs
 from ..plugin_utils._plan.displaced_services import rooms_to_keep
 from ..plugin_utils._plan.first_manager import check_first_manager
@@ -131,7 +131,7 @@ def _warnings(planned, managers, settings, absent):
         *warnings.merge_noted({host.name: host.assessed for host in hosts}),
         *warnings.even_managers(managers, {name: step.needs for name, step in steps.items()}),
         *advertised.warnings({host.name: _advertised_difference(host) for host in hosts if not absent}),
-        *react.warnings([] if absent else hosts, swarm),
+        *managers_service.warnings([] if absent else hosts, swarm),
         *dedicated.warnings(settings[DEDICATED] and not absent, swarm.ledger),
         *warnings.unreadable_keep_labels(swarm.nodes.values()),
         *warnings.long_runners({name: step.work.long_running for name, step in steps.items()}, settings["provision_keep_label"]),

@@ -87,7 +87,7 @@ def install(zip_path: str, state_dir: str = STATE_DIR) -> bool:
     if all(_has_content(os.path.join(current, name), data) for name, data in files.items()):
         return False
     home = os.path.dirname(current)
-    make_directory(home)
+    make_directory(home, 0o700)
     unpacked = tempfile.mkdtemp(prefix=".new.", dir=home)
     try:
         _unpack_over_copy(unpacked, current, files)

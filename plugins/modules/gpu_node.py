@@ -358,7 +358,7 @@ isolation_level:
   type: str
   version_added: 0.3.0
 react:
-  description: The service that pauses nodes with faults, with C(version), C(settings), and C(running).
+  description: The service on a manager, with its C(version), the C(settings) of each part that a run installs, and C(running).
   returned: success; null if it is not installed
   type: dict
   version_added: 0.3.0

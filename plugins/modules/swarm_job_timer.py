@@ -97,7 +97,7 @@ def main():
     service = ManagerService(params["state_dir"], params["docker_socket"], Machine(run, module.atomic_move))
     try:
         check_settings(params)
-        changed = service.converge(JOBS, settings, module.check_mode)
+        changed = service.converge({JOBS: settings}, module.check_mode)
     except GpuSwarmError as problem:
         module.fail_json(msg=problem.message)
     module.exit_json(changed=changed)

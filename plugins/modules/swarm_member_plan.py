@@ -153,9 +153,14 @@ becomes_manager:
   returned: with O(step=assess)
   type: bool
 reacts:
-  description: Whether the host has the service that pauses nodes with faults.
+  description: Whether the host has the part of the managers' service that pauses nodes with faults.
+  returned: with O(step=assess)
+  type: bool
+has_service:
+  description: Whether the host has the managers' service.
   returned: with O(step=assess) and O(step=leave)
   type: bool
+  version_added: 0.4.0
 reported:
   description: Whether nodes of the swarm report the health of their GPUs, which the service of RV(reacts) reads.
   returned: with O(step=assess)

@@ -26,7 +26,7 @@ GROWTH_GOAL = 4.2
 FIRST_RUN_NODES = 3
 FIRST_RUN_GOAL = 0.7
 # Switches off the services that work between two runs, because the handwritten playbook has no such services.
-NO_SERVICES = ("--extra-vars", '{"gpu_node_health": false, "swarm_member_react": false, "gpu_swarm_isolation": "off"}')
+NO_SERVICES = ("--extra-vars", '{"gpu_node_health": false, "swarm_member_react": false, "gpu_swarm_record": false, "gpu_swarm_isolation": "off"}')
 ONE = "ping of one host"
 HANDWRITTEN = ("handwritten", "handwritten without facts")
 # The runtime that provision registers by default. With another runtime, each of the two playbooks would undo the other's change.

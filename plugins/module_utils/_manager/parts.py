@@ -11,26 +11,31 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping
 
 from .. import _files
 from .._errors import GpuSwarmError
 from .._metrics import file
-from .._node.manager_state import DIRECTORIES, HOME, JOBS, PAUSE, UNIT, manager_state
+from .._node.manager_state import DIRECTORIES, HOME, JOBS, PAUSE, RECORD, SHARED, UNIT, manager_state
 from .._program import hardened
 from .._program.code import Code
 from .._program.installed import is_changing
 from .._program.installer import Machine, Service
 from .._program.own_python import require_own_python
 from .._program.unit import Unit, has_gpus
+from .shared_directories import SharedDirectories, group_id
+from .snapshot import NAME as SNAPSHOT
 
 CODE = Code("_manager/two_processes.py")
+PARTS = (PAUSE, JOBS, RECORD)
+# {part: its settings, or None if the part is removed}.
+Wanted = Mapping[str, "Mapping[str, Any] | None"]
 _LINKS = {PAUSE: "metrics", JOBS: "logs"}  # each part has a link to the directory that the part writes to
 _SETTINGS = {PAUSE: "swarm_member_metrics_directory", JOBS: "gpu_job_log_directory"}  # the user's setting for that directory
 _SOCKET_SETTING = "swarm_member_docker_socket"
 _PRIVATE = ("tmp", "var/tmp")  # the service has its own temporary directories. They are empty when the service starts, and removed when it stops
-_NOTE = "To remove its parts, set\n# swarm_member_react: false, and run fleet.gpu_swarm.prune_jobs -e timer=false"
-_DESCRIPTION = "Pauses nodes of this Docker swarm with faults of their GPUs, writes metrics and removes finished jobs"
+_NOTE = "To remove its parts, set\n# swarm_member_react: false and gpu_swarm_record: false, and run fleet.gpu_swarm.prune_jobs -e timer=false"
+_DESCRIPTION = "Pauses nodes of this Docker swarm with faults of their GPUs, writes metrics and a record, and removes finished jobs"
 # With OOMPolicy=continue the first process continues if memory runs out and the kernel ends the second process.
 _SERVICE = """\
 Type=notify
@@ -51,26 +56,27 @@ _FORMER = (("gpu-swarm-react.service", "react"), ("gpu-swarm-prune-jobs.timer", 
 class ManagerService:
     """The service of one manager."""
 
-    def __init__(self, state_dir: str, docker_socket: str, machine: Machine) -> None:
+    def __init__(
+        self, state_dir: str, docker_socket: str, machine: Machine, group_id: Callable[[], int | None] = group_id
+    ) -> None:
         self._state_dir = state_dir
         self._socket = docker_socket
         self._machine = machine
+        self._group_id = group_id
         self._home = os.path.join(state_dir, HOME)
         self._unit = Unit(UNIT, *machine, may_reload=not has_gpus(machine.root))
 
-    def converge(self, part: str, settings: Mapping[str, Any] | None, check_mode: bool) -> bool:
-        """Install this part, or remove the part if ``settings`` is None. Return whether anything changes. Raises GpuSwarmError."""
+    def converge(self, wanted: Wanted, check_mode: bool) -> bool:
+        """Install and remove these parts with at most one restart. Return whether anything changes. Raises GpuSwarmError."""
         try:
-            if settings is None:
-                changed = self.has(part)
-                if changed and not check_mode:
-                    self.remove(part)
-            else:
+            installs = {part: settings for part, settings in wanted.items() if settings is not None}
+            if installs:
                 require_own_python()
-                self._require_usable(part, settings[DIRECTORIES[part]])
-                changed = not self.is_current(part, settings)
-                if changed and not check_mode:
-                    self.install(part, settings)
+            for part in installs:
+                self._require_usable(part, _directory(installs, part))
+            changed = any(self.has(part) for part in wanted if part not in installs) or bool(installs and not self.is_current(installs))
+            if changed and not check_mode:
+                self.apply(wanted)
         except OSError as problem:
             raise GpuSwarmError("%s: %s. Fix that, and run this again." % (problem.filename, problem.strerror)) from problem
         return changed
@@ -85,29 +91,35 @@ class ManagerService:
             return self._service({}).is_installed()
         return part in settings or is_changing(self._home)
 
-    def is_current(self, part: str, settings: Mapping[str, Any]) -> bool:
-        """Return whether the service runs with these settings of the part."""
-        wanted = self._with(part, settings)
-        return self._service(wanted).is_current(wanted, self._unit_text()) and self._runs(part, settings)
+    def is_current(self, installs: Mapping[str, Mapping[str, Any]]) -> bool:
+        """Return whether the service runs with these settings of these parts."""
+        wanted = self._with(installs)
+        if not self._service(wanted).is_current(wanted, self._unit_text()) or not self._shared(wanted).are_current():
+            return False
+        return all(self._runs(part, settings) for part, settings in installs.items())
 
     def _runs(self, part: str, settings: Mapping[str, Any]) -> bool:
-        if part == PAUSE:
-            state = manager_state(self._state_dir, self._machine.root)
-            return bool(state and state["running"])
-        return os.path.isdir(settings[DIRECTORIES[JOBS]]) and self._unit.is_active()
+        if part == JOBS:
+            return os.path.isdir(settings[DIRECTORIES[JOBS]]) and self._unit.is_active()
+        state = manager_state(self._state_dir, self._machine.root)
+        return bool(state and state["running"])
 
-    def install(self, part: str, settings: Mapping[str, Any]) -> None:
-        """Add this part to the service and restart the service. Install the service if it is missing."""
+    def apply(self, wanted: Wanted) -> None:
+        """Install and remove these parts. Restart the service, or remove it with its last part.
+
+        Paused nodes stay paused until a run returns them. Saved logs and the record are kept.
+        """
         _import_service()
-        self._start(self._with(part, settings))
+        settings = self._with(wanted)
+        if any(part in settings for part in PARTS):
+            self._start(settings)
+        else:
+            self._remove()
+        if RECORD not in settings:
+            _files.remove(os.path.join(self._state_dir, SHARED[RECORD], SNAPSHOT))  # nobody updates it any more
 
-    def remove(self, part: str) -> None:
-        """Remove the part. If it was the last part, remove the service. Paused nodes stay paused until a run returns them. Saved logs are kept."""
+    def _remove(self) -> None:
         settings = self._service({}).settings() or {}
-        remaining = {name: value for name, value in settings.items() if name != part}
-        if PAUSE in remaining or JOBS in remaining:
-            self._start(remaining)
-            return
         failure = self._unit.stop()
         if failure is not None:
             raise GpuSwarmError(
@@ -118,14 +130,22 @@ class ManagerService:
         if directory:
             file.remove(directory)
         self._service({}).remove()
+        self._shared({}).converge()
         if os.path.isdir(self._state_dir) and not os.listdir(self._state_dir):  # only if nothing else uses this directory
             os.rmdir(self._state_dir)
 
     # -- parts -------------------------------------------------------------------------------------------------
 
-    def _with(self, part: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    def _with(self, wanted: Wanted) -> dict[str, Any]:
+        """Return the settings of the service with these changes of its parts."""
         current = self._service({}).settings() or {}
-        return {**{name: current[name] for name in (PAUSE, JOBS) if name in current}, part: dict(settings), "docker_socket": self._socket}
+        parts = {**{part: current[part] for part in PARTS if part in current}, **wanted}
+        # A run that only removes parts does not know the socket of the others.
+        socket = self._socket if any(settings is not None for settings in wanted.values()) else current.get("docker_socket", self._socket)
+        return {**{part: dict(settings) for part, settings in parts.items() if settings is not None}, "docker_socket": socket}
+
+    def _shared(self, settings: Mapping[str, Any]) -> SharedDirectories:
+        return SharedDirectories(self._state_dir, [name for part, name in SHARED.items() if part in settings], self._group_id())
 
     def _start(self, settings: Mapping[str, Any]) -> None:
         logs = _directory(settings, JOBS)
@@ -136,6 +156,7 @@ class ManagerService:
                     "%s is %s, which is a file or a broken link. Remove it, or set another directory, and run this again. The service was not "
                     "changed." % (_SETTINGS[JOBS], logs)
                 )
+        self._shared(settings).converge()
         self._remove_former()
         former = _directory(self._service({}).settings() or {}, PAUSE)
         if former and former != _directory(settings, PAUSE):
@@ -146,8 +167,8 @@ class ManagerService:
         failure = service.start(self._unit_text())
         if failure is not None:
             raise GpuSwarmError(
-                "%s did not start: %s. Check 'journalctl -u %s' and run this again. To turn the service off, set swarm_member_react: false. "
-                "Then no node is paused for a fault between two runs." % (UNIT, failure, UNIT)
+                "%s did not start: %s. Check 'journalctl -u %s' and run this again. Or set swarm_member_react: false and gpu_swarm_record: false "
+                "to do without it; then nothing pauses a node between two runs, and nothing is recorded." % (UNIT, failure, UNIT)
             )
 
     def _require_usable(self, part: str, directory: str) -> None:
@@ -187,6 +208,7 @@ class ManagerService:
     def _unit_text(self) -> bytes:
         service = _SERVICE.replace("{command}", self._service({}).command())
         writable = [os.path.join(self._home, link) for link in _LINKS.values()]
+        writable += [os.path.join(self._state_dir, name) for name in SHARED.values()]
         return hardened.Unit(_NOTE, _DESCRIPTION, service, writable, more=hardened.SOCKETS_ONLY).text()
 
 
@@ -197,7 +219,7 @@ def _import_service() -> object:
 
 
 def _directory(settings: Mapping[str, Any], part: str) -> str:
-    return (settings.get(part) or {}).get(DIRECTORIES[part]) or ""
+    return (settings.get(part) or {}).get(DIRECTORIES.get(part)) or ""
 
 
 def _is_below(path: str, directory: str) -> bool:

@@ -18,28 +18,32 @@ import signal
 import sys
 from typing import Any, Callable, Mapping, Sequence
 
+from .._ledger.pause_limit import PERCENT
 from .._metrics.keeper import Keeper
-from .._node.manager_state import DIRECTORIES, JOBS, PAUSE
+from .._node.manager_state import DIRECTORIES, JOBS, PAUSE, RECORD, SHARED
 from .._program.installed import SETTINGS
-from .._program.lifetime import notify, say
+from .._program.lifetime import notify, publish, say
 from .directories import Directories
 from .leader_claims import LeaderClaims
-from .pausing import Pausing
+from .pausing import STATUS, Pausing
 from .readings import Observer, Readings
 from .removal_of_jobs import RemovalOfJobs
 from .rounds import Nodes, Rounds
 from .second import RESTART_SERVICE, Second
+from .snapshot import Snapshot
 
 SECOND = "second"
 # The memory limits in MiB. The metrics of 20,000 tasks take 400.
 FIRST_MIB, SECOND_MIB = 256, 768
+_UMASK = 0o027  # files of the record are for their group, and for nobody else
 SILENT_S = 180  # without a sign of life for this time, the kernel ends the second process (SIGALRM)
 
 
 def main() -> None:
     home = os.path.dirname(os.path.abspath(sys.argv[0]))  # a link to the code of the running service
     with open(os.path.join(home, SETTINGS), encoding="utf-8") as stream:
-        settings = json.load(stream)
+        settings = {**json.load(stream), "state_dir": os.path.dirname(home)}
+    os.umask(_UMASK)
     if sys.argv[1:] == [SECOND]:
         _limit_memory(SECOND_MIB)
         _be_ended_first()
@@ -49,6 +53,7 @@ def main() -> None:
         _run_first(settings)
     else:
         _limit_memory(SECOND_MIB)
+        publish(STATUS, {"pid": os.getpid(), "handled": {}})
         _run_second(settings, _tell_systemd)
     # The journal already has all lines. A normal exit would abort if a thread holds the lock of stdout.
     os._exit(0)
@@ -64,16 +69,7 @@ def _run_first(settings: Mapping[str, Any]) -> None:
 
 def _run_second(settings: Mapping[str, Any], alive: Callable[[], object]) -> None:
     alive()
-    paths = [(settings.get(part) or {}).get(name) or "" for part, name in DIRECTORIES.items()]
-    parts: list[Callable[..., None]] = [Directories(paths, _restart_service)]
-    observers: list[Observer] = []
-    if settings.get(PAUSE):
-        metrics = Keeper(settings[PAUSE]["metrics_directory"], say)
-        parts += [LeaderClaims(say), metrics.remove_former]
-        observers.append(Observer("the metrics", metrics.observe, metrics.is_needed))
-    parts.append(Readings(observers, say))
-    if settings.get(JOBS):
-        parts.append(RemovalOfJobs({**settings[JOBS], "docker_socket": settings["docker_socket"]}))
+    parts = _parts(settings)
 
     def act(manager: Any, nodes: Nodes) -> None:
         leads = leads_swarm(manager.node_id, nodes)
@@ -82,6 +78,25 @@ def _run_second(settings: Mapping[str, Any], alive: Callable[[], object]) -> Non
             alive()
 
     Rounds(settings["docker_socket"], act, alive).run()
+
+
+def _parts(settings: Mapping[str, Any]) -> list[Callable[..., None]]:
+    paths = [(settings.get(part) or {}).get(name) or "" for part, name in DIRECTORIES.items()]
+    paths += [os.path.join(settings["state_dir"], name) for part, name in SHARED.items() if part in settings]
+    parts: list[Callable[..., None]] = [Directories(paths, _restart_service)]
+    observers: list[Observer] = []
+    if settings.get(PAUSE):
+        metrics = Keeper(settings[PAUSE]["metrics_directory"], say)
+        parts += [LeaderClaims(say), metrics.remove_former]
+        observers.append(Observer("the metrics", metrics.observe, metrics.is_needed))
+    if RECORD in settings:
+        directory = os.path.join(settings["state_dir"], SHARED[RECORD])
+        limit = (settings.get(PAUSE) or {}).get("limit", PERCENT)
+        observers.append(Observer("the status for people on this manager", Snapshot(directory, limit).observe))
+    parts.append(Readings(observers, say))
+    if settings.get(JOBS):
+        parts.append(RemovalOfJobs({**settings[JOBS], "docker_socket": settings["docker_socket"]}))
+    return parts
 
 
 def leads_swarm(node_id: str, nodes: Sequence[Mapping[str, Any]]) -> bool:

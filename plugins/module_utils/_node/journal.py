@@ -27,6 +27,7 @@ from .._files import Move
 
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
+_MAY_PASS = 0o011  # the permission of group and others to pass through a directory
 LOCK_POLL_S = 0.1
 BACKUPS = "backup"
 # Key in a file's record: the settings that were inserted or removed. Records on nodes already contain this key.
@@ -41,7 +42,7 @@ Record = Dict[str, Dict[str, Any]]
 
 
 class State:
-    """The state directory of one node (root, 0700)."""
+    """The state directory of one node. Everything in it is closed for all but root, except the directory of the record on a manager."""
 
     def __init__(self, directory: str, move: Move) -> None:
         self.directory = directory
@@ -53,9 +54,9 @@ class State:
         self._has_lock = False
 
     def prepare(self) -> None:
-        """Create the directory. Only its owner may enter it."""
+        """Create the directory. Only its owner may list it. On a manager, others may pass through it to the record."""
         _files.make_directory(self.directory, DIRECTORY_MODE)
-        os.chmod(self.directory, DIRECTORY_MODE)
+        os.chmod(self.directory, DIRECTORY_MODE | (os.stat(self.directory).st_mode & _MAY_PASS))
 
     def exists(self) -> bool:
         """Return whether a run has changed this node and no later run has removed everything. The lock is created first and removed last."""
@@ -70,7 +71,8 @@ class State:
         """Hold the node's lock, so that only one run changes the node. Wait at most ``timeout_s`` seconds."""
         self.prepare()
         path = self._lock
-        with open(path, "a", encoding="utf-8") as stream:
+        # Anyone who may open the file could hold the lock for ever.
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE_MODE), "a", encoding="utf-8") as stream:
             deadline = time.monotonic() + timeout_s
             while not _try_lock(stream):
                 if time.monotonic() > deadline:

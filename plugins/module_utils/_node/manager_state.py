@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads the state of the service gpu-swarm-manager on a manager: its code, whether it runs, and the settings of the part that pauses nodes.
+"""Reads the state of the service gpu-swarm-manager on a manager: its code, whether it runs, and the settings of its parts.
 
 The plan compares this state with the wanted state. Private to this collection; it may change without notice.
 """
@@ -20,22 +20,27 @@ HOME = "manager"
 UNIT = "gpu-swarm-manager.service"
 UNIT_PATH = "etc/systemd/system/" + UNIT
 STATUS = "run/gpu-swarm-manager/status.json"
-# Keys in the service's settings: the part that pauses nodes and writes metrics, and the part that removes finished jobs.
-PAUSE, JOBS = "pause", "jobs"
-# For each part, the setting that contains its output directory.
+# Keys in the service's settings, one for each part: it pauses nodes and writes metrics, removes finished jobs, and records what it reads.
+PAUSE, JOBS, RECORD = "pause", "jobs", "record"
+# Parts that a run installs and removes. The playbook prune_jobs does this for the part that removes jobs.
+PARTS_OF_RUNS = (PAUSE, RECORD)
+# The setting of a part that names the directory where the part writes.
 DIRECTORIES = {PAUSE: "metrics_directory", JOBS: "log_directory"}
+# The directory where a part writes, below the state directory. Its name is no setting.
+SHARED = {RECORD: "record"}
 
 
 def manager_state(state_dir: str, root: str = "/") -> dict[str, Any] | None:
-    """Return {version, settings, running} of the part that pauses nodes; None if this part is not installed.
+    """Return {version, settings of each part, running}; None if no part of PARTS_OF_RUNS is installed.
 
-    After a killed run, the part may still run without its settings.
+    After a killed run, a part may still run without its settings.
     """
     home = os.path.join(state_dir, HOME)
     if not (os.path.isdir(home) or os.path.lexists(os.path.join(root, UNIT_PATH))):
         return None
     settings = read_mapping(os.path.join(home, installed.SETTINGS))
-    if settings is not None and PAUSE not in settings and not installed.is_changing(home):
+    parts = {part: settings[part] for part in PARTS_OF_RUNS if part in settings} if settings else {}
+    if settings is not None and not parts and not installed.is_changing(home):
         return None
     status = read_mapping(os.path.join(root, STATUS)) or {}
-    return {"version": installed.version(home), "settings": (settings or {}).get(PAUSE) or {}, "running": installed.runs(status.get("pid"), HOME)}
+    return {"version": installed.version(home), "settings": parts, "running": installed.runs(status.get("pid"), HOME)}

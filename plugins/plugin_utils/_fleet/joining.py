@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...module_utils._health import label
+from ...module_utils._node.manager_state import PAUSE
 from . import advertised
 from .membership import Answer, Candidate, Node, find_swarm, membership, swarm_of, unconfirmed_claim
 
@@ -67,7 +68,8 @@ class Decision:
     initialises: bool = False  # the host initialises the swarm
     joins: bool = False  # the host joins an existing swarm, or the swarm that another host initialises
     becomes_manager: bool = False  # by a join or a promotion; the next new manager must wait until then
-    reacts: bool = False  # the host has the service that pauses nodes with faults
+    reacts: bool = False  # the host has the part of the managers' service that pauses nodes with faults
+    has_service: bool = False  # the host has the managers' service, with any part that a run installs
     noted: str = ""  # the warning about an advertised address that differs from the configured one
     reported: bool = False  # nodes of the swarm report to that service
     would: str = ""  # the change that check mode reports
@@ -83,7 +85,7 @@ class Leave:
     force: bool = False  # only if the host was never a full member, or if the swarm ends with it
     entry: str = ""  # the node id that is removed from the manager's list
     manager: str = ""  # the host that removes the node from that list; empty if no host can
-    reacts: bool = False  # the host has the service that pauses nodes with faults
+    has_service: bool = False  # the host has the managers' service, with any part that a run installs
     error: str | None = None  # why the host may not leave
 
 
@@ -119,8 +121,13 @@ def survey(answers: Mapping[str, Answer], managers: Iterable[str], play_hosts: I
     )
 
 
-def _reacts(answer: Answer) -> bool:
+def _has_service(answer: Answer) -> bool:
     return answer.get("react") is not None
+
+
+def _reacts(answer: Answer) -> bool:
+    """Return whether the host has the part of the managers' service that pauses nodes."""
+    return PAUSE in ((answer.get("react") or {}).get("settings") or {})
 
 
 def _reports(node: Node) -> bool:
@@ -156,6 +163,7 @@ def decide(known: Known, role: str, move: bool, advertise_addr: str = "") -> Dec
         joins=joins,
         becomes_manager=role == "manager" and (joins or action == "promote"),
         reacts=_reacts(known.answer),
+        has_service=_has_service(known.answer),
         noted=advertised.difference(advertise_addr, swarm_of(known.answer) or {}) or "",
         reported=any(map(_reports, known.nodes or ())),
         would="initialise the swarm" if initialises else CHANGE_TEXTS.get(action, "").format(role=role),
@@ -225,7 +233,7 @@ def leave(known: Known, dissolve: bool, entry: str) -> Leave:
         is_outside = swarm.get("state") == "inactive"
         error = _external_error(known) or (None if is_outside or swarm.get("half_joined") else membership(Candidate(known.answer), None)["error"])
         force = bool(swarm.get("half_joined"))
-        return Leave(leaves=not is_outside, force=force, entry=entry, manager=manager, reacts=_reacts(known.answer), error=error)
+        return Leave(leaves=not is_outside, force=force, entry=entry, manager=manager, has_service=_has_service(known.answer), error=error)
     is_manager = bool(swarm.get("control_available"))
     return Leave(
         leaves=True,
@@ -233,7 +241,7 @@ def leave(known: Known, dissolve: bool, entry: str) -> Leave:
         force=is_manager and not others,
         entry=str(swarm.get("node_id") or ""),
         manager=manager,
-        reacts=_reacts(known.answer),
+        has_service=_has_service(known.answer),
         error=(
             _external_error(known)
             or _unanswered_error(known, is_manager or bool(others))

@@ -65,6 +65,7 @@ class Host:
     isolation: str = ""  # the wanted level
     settings: dict[str, Any] = field(default_factory=dict)  # the settings that tasks read, by name
     reacts: int | None = None  # the service on this manager pauses at most this percentage of the GPU nodes; None if the manager has no such service
+    records: bool = False  # this manager records what it reads of the swarm
     keeps_reacting: bool = False  # a manager keeps this service, because nodes report although the inventory has no GPU node
     fault_limit: int = PERCENT  # a run pauses at most this percentage of the GPU nodes for a fault
     metrics: str = ""  # the directory to which that service writes metrics
@@ -187,7 +188,8 @@ class Target:
     report: str | None = None  # what the watcher of its GPUs reports while tasks run on the node
     report_now: bool = False  # whether a repair may be reported now: the update of the node harms no task
     isolation: str = ""  # the level
-    reacts: bool = False  # whether it has the service that pauses nodes with faults
+    reacts: bool = False  # whether the managers' service there pauses nodes with faults
+    records: bool = False  # whether the managers' service there records what it reads
 
 
 @dataclass

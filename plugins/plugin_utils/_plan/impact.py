@@ -15,7 +15,7 @@ from typing import Any
 from ...module_utils._compat import checks
 from ...module_utils._policy import generic_resources
 from .._fleet.model import LABEL, WINDOW, WINDOW_MANAGERS, Host, Step, Swarm
-from . import faults, isolation_change, toolkit_version, watchers
+from . import faults, isolation_change, managers_service, toolkit_version, watchers
 
 # deprovision uses these texts too.
 RESTARTS, RELEASES = "restarts dockerd", "no longer holds the toolkit's version"
@@ -39,7 +39,7 @@ def describe_impact(step: Step, host: Host, new: bool) -> None:
         ("move", "leaves its swarm"),
         ("join", "initialises the swarm" if new else "joins the swarm"),
         ("role", "becomes a manager" if host.manager else "becomes a worker"),
-        ("react", f"{'installs' if step.target.reacts else 'removes'} the service that pauses nodes with faults"),
+        ("service", managers_service.describe_change(host)),
         ("labels", "changes node labels"),
     ):
         if need in step.needs:

@@ -43,7 +43,7 @@ from .._fleet.model import (
 )
 from .._fleet.workload import CONTAINERS, NOTHING, TASKS, describe_effects, describe_work, long_running, must_stay, stopped_work, work_on
 from .._settings.declaration import ALL, NEVER, SERVICES
-from . import faults, isolation_change, react, toolkit_version, watchers
+from . import faults, isolation_change, managers_service, toolkit_version, watchers
 from .batches import batches
 from .impact import describe_impact
 
@@ -59,7 +59,7 @@ def plan(hosts: list[Host], swarm: Swarm, maintain: str | None = None, level: st
     """
     nodes = swarm.nodes
     report = watchers.report_of(hosts, swarm)
-    hosts = [react.keep_needed_service(host, swarm) for host in with_identity_errors(hosts, nodes)]
+    hosts = [managers_service.keep_needed_service(host, swarm) for host in with_identity_errors(hosts, nodes)]
     hosts = [_add_class_labels(replace(host, report=report, isolation=isolation_change.wanted_level(host, level)), swarm) for host in hosts]
     # New managers are promoted before other managers are demoted.
     new_managers = [host.assessed for host in hosts if host.manager and not host.error]
@@ -170,7 +170,7 @@ def _decide(host: Host, node: dict[str, Any] | None, swarm: Swarm, new_managers:
         return Step(work=PlannedWork(host.disrupt), maintained=host.settings["maintain_id"])
     needs = _needs(host, host.assessed, node, member["action"])
     if maintain:
-        needs = [need for need in needs if need not in ("toolkit", "react")] + ["maintain"]
+        needs = [need for need in needs if need not in ("toolkit", "service")] + ["maintain"]
     step = Step(needs=needs, work=PlannedWork(host.disrupt), target=_target(host, needs, swarm))
     if {"restart", "maintain"} & set(step.needs) and node and node["role"] == "manager" and swarm.autolocked:
         return Step(error=AUTOLOCK_ERROR)
@@ -189,6 +189,7 @@ def _target(host: Host, needs: list[str], swarm: Swarm) -> Target:
         report_now="configure" in needs and watchers.may_report_now(host, swarm),
         isolation=host.isolation if needs else "",
         reacts=host.reacts is not None,
+        records=host.records,
     )
 
 
@@ -273,7 +274,7 @@ def _needs(host: Host, assessed: dict[str, Any], node: dict[str, Any] | None, ac
         "join": joins,
         "move": action == "move",
         "role": action in ("promote", "demote"),
-        "react": react.react_differs(host),
+        "service": managers_service.differs(host),
         "labels": node is not None and label_change(node, assessed["labels"], assessed.get("labels_unknown") or (), host.name),
     }
     return [name for name, needed in needs.items() if needed]
@@ -286,7 +287,7 @@ def _groups(step: Step, node: dict[str, Any] | None) -> list[str]:
         groups += [WINDOW_MANAGERS if node["role"] == "manager" else IDLE, MARKED]
     elif disruptive or {"configure", "hold"} & needs:
         groups.append(PREPARE)
-    if {"join", "role", "react"} & needs:
+    if {"join", "role", "service"} & needs:
         groups.append(JOIN)
     # The decision may change in the window, and a node that joins has no labels yet.
     if groups or "labels" in needs:

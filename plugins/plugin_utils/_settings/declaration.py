@@ -93,6 +93,11 @@ PLAYBOOKS = (
         "decides. See docs/operate/dedicated-nodes.md.",
     ),
     Setting(
+        "gpu_swarm_record", "bool", True, "whether the managers record who used which GPU, and what happened", once=True, swarm=True,
+        details="The service `gpu-swarm-manager` keeps the record on each manager, in `/var/lib/gpu-swarm/record`, which root and group docker can "
+        "read. `false` ends the recording and keeps the existing record; `deprovision` removes it.",
+    ),
+    Setting(
         "provision_disrupt", "str", SERVICES, "which work on a host a change may stop", choices=DISRUPTIONS,
         details="`services` moves tasks that swarm starts again elsewhere. It waits for one-shot tasks, jobs, plain containers, and tasks without "
         "restart attempts left (`--restart-max-attempts`). `never` leaves a host alone while the change would stop anything there, and lists it "

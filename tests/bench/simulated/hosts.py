@@ -92,6 +92,7 @@ def inventory(root: Path, folders: list[Path]) -> Path:
         "gpu_node_nvml_path": str(root / "nvml" / "libnvidia-ml.so.1"),
         "gpu_node_health": False,
         "swarm_member_react": False,
+        "gpu_swarm_record": False,
         "gpu_swarm_isolation": "off",
     }
     hosts: dict[str, Any] = {folder.name: _variables(folder) for folder in folders}

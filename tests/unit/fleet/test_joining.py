@@ -188,9 +188,19 @@ def test_each_host_does_the_right_step(case):
     assert tuple(asdict(decision)[key] for key in ("action", "initialises", "joins", "becomes_manager", "would")) == text
 
 
-@pytest.mark.parametrize(("react", "reacts"), [({"react": {"running": True}}, True), ({"react": None}, False), ({}, False)])
-def test_managers_have_the_service_that_pauses_nodes(react, reacts):
-    assert Fleet({"m1": manager("i1"), "w1": worker("i3", **react)}, nodes=ONE).decide().reacts is reacts
+@pytest.mark.parametrize(
+    ("answer", "reacts", "has_service"),
+    [
+        ({"react": {"settings": {"pause": {}}}}, True, True),
+        ({"react": {"settings": {"record": {}}}}, False, True),
+        ({"react": {"settings": {}}}, False, True),  # a killed run
+        ({"react": None}, False, False),
+        ({}, False, False),
+    ],
+)
+def test_a_host_may_have_the_service_with_some_parts(answer, reacts, has_service):
+    decision = Fleet({"m1": manager("i1"), "w1": worker("i3", **answer)}, nodes=ONE).decide()
+    assert (decision.reacts, decision.has_service) == (reacts, has_service)
 
 
 @pytest.mark.parametrize(
@@ -342,11 +352,11 @@ LEAVING = {
     ),
     "no swarm exists": (NEW, Leave(entry="e1")),
     "a former manager with the manager service": (
-        Fleet({"m1": manager("i1"), "w1": worker("i3", react={})}, nodes=ONE), Leave(leaves=True, entry="i3", manager="m1", reacts=True)
+        Fleet({"m1": manager("i1"), "w1": worker("i3", react={})}, nodes=ONE), Leave(leaves=True, entry="i3", manager="m1", has_service=True)
     ),
     "a host whose join failed, with the manager service": (
         Fleet({"m1": manager("i1"), "w1": {**HALF_JOINED, "react": {}}}),
-        Leave(leaves=True, force=True, entry="e1", manager="m1", reacts=True),
+        Leave(leaves=True, force=True, entry="e1", manager="m1", has_service=True),
     ),
 }  # fmt: skip
 

@@ -17,7 +17,7 @@ import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.parts import CODE, ManagerService
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.manager_state import DIRECTORIES, JOBS, PAUSE, UNIT, manager_state
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.manager_state import DIRECTORIES, JOBS, PAUSE, RECORD, UNIT, manager_state
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import code
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import installer as program
 
@@ -33,13 +33,16 @@ class Part:
         return self.it.has(self.name)
 
     def is_current(self):
-        return self.it.is_current(self.name, self.settings)
+        return self.it.is_current({self.name: self.settings})
 
     def install(self):
-        self.it.install(self.name, self.settings)
+        self.it.apply({self.name: self.settings})
 
     def remove(self):
-        self.it.remove(self.name)
+        self.it.apply({self.name: None})
+
+    def converge(self, check_mode=False):
+        return self.it.converge({self.name: self.settings}, check_mode)
 
 
 class Killed(BaseException):
@@ -51,6 +54,7 @@ class Machine:
         self.root, self.state, self.commands, self.rc, self.shows = root, root / "state", [], 0, {}
         self.process = None  # the settings of the running process
         self.killed_at = None
+        self.group = os.getgid()  # of the group docker
         (root / "etc/systemd/system").mkdir(parents=True)
 
     def run(self, argv):
@@ -71,11 +75,13 @@ class Machine:
         if folder and os.path.isdir(folder):
             Path(folder, "gpu-swarm.prom").write_text('gpu_swarm_info{swarm="c1",source="reactor"} 1\n')
 
+    def service(self, socket="/var/run/docker.sock"):
+        return ManagerService(str(self.state), str(socket), program.Machine(self.run, os.replace, str(self.root)), lambda: self.group)
+
     def part(self, name=PAUSE, **settings):
         """Return one part of the service with these settings."""
-        it = ManagerService(str(self.state), "/var/run/docker.sock", program.Machine(self.run, os.replace, str(self.root)))
-        wanted = dict(SETTINGS if name == PAUSE else dict(REMOVAL, log_directory=str(self.root / "logs")), **settings)
-        return Part(name, wanted, it)
+        wanted = {PAUSE: SETTINGS, JOBS: dict(REMOVAL, log_directory=str(self.root / "logs")), RECORD: {}}[name]
+        return Part(name, {**wanted, **settings}, self.service())
 
     def files(self):
         return sorted(path.relative_to(self.root).as_posix() for path in self.root.rglob("*") if path.is_file() or path.is_symlink())
@@ -98,7 +104,7 @@ def test_installed_compared_and_removed_without_a_trace(machine):
     part.install()
     assert machine.commands[-1] == ["restart", "gpu-swarm-manager.service"]
     assert not any("daemon-reload" in command for command in machine.commands)
-    assert manager_state(str(machine.state), str(machine.root)) == {"version": CODE.name(), "settings": SETTINGS, "running": False}
+    assert manager_state(str(machine.state), str(machine.root)) == {"version": CODE.name(), "settings": {PAUSE: SETTINGS}, "running": False}
     part.remove()
     assert (machine.files(), machine.state.exists(), part.is_installed()) == (before, False, False)
     assert manager_state(str(machine.state), str(machine.root)) is None
@@ -210,7 +216,7 @@ def test_the_service_is_removed_with_its_last_part(machine):
     assert (machine.root / "logs").is_dir()
     assert machine.part(JOBS).is_current()
     assert not machine.part(JOBS, keep_last=3).is_current()
-    assert manager_state(str(machine.state), str(machine.root))["settings"] == SETTINGS
+    assert manager_state(str(machine.state), str(machine.root))["settings"] == {PAUSE: SETTINGS}
     machine.part(PAUSE).remove()
     assert machine.commands[-1] == ["restart", UNIT]
     assert [machine.part(name).is_installed() for name in (PAUSE, JOBS)] == [False, True]
@@ -274,15 +280,14 @@ def test_a_directory_that_the_service_cannot_see_is_refused_and_nothing_is_chang
     part = machine.part(name, **{setting: str(path)})
     for check_mode in (True, False):
         with pytest.raises(GpuSwarmError, match=rf"{setting} is {path}, but .* Nothing was changed"):
-            part.it.converge(name, part.settings, check_mode)
+            part.converge(check_mode)
     assert (machine.commands, machine.files()) == ([], ["link"])
 
 
 def test_a_socket_that_the_service_cannot_see_is_refused_and_nothing_is_changed(machine):
     path = machine.root / "tmp/docker.sock"
-    it = ManagerService(str(machine.state), str(path), program.Machine(machine.run, os.replace, str(machine.root)))
     with pytest.raises(GpuSwarmError, match=f"swarm_member_docker_socket is {path}, but .* Nothing was changed"):
-        it.converge(PAUSE, SETTINGS, False)
+        machine.service(path).converge({PAUSE: SETTINGS}, False)
     assert (machine.commands, machine.files()) == ([], [])
 
 
@@ -296,15 +301,14 @@ def test_a_directory_around_or_in_that_of_the_service_is_refused_and_nothing_is_
     part = machine.part(name, **{DIRECTORIES[name]: str(path)})
     refusal = f"{setting} is {path}, but {machine.state}/manager is the service's own directory. .* Nothing was changed"
     with pytest.raises(GpuSwarmError, match=refusal):
-        part.it.converge(name, part.settings, False)
+        part.converge()
     assert (machine.commands, machine.files()) == ([], ["link"])
 
 
 def test_the_other_part_keeps_its_socket_when_one_is_removed(machine):
-    it = ManagerService(str(machine.state), "/srv/docker.sock", program.Machine(machine.run, os.replace, str(machine.root)))
-    it.install(PAUSE, SETTINGS)
+    machine.service("/srv/docker.sock").apply({PAUSE: SETTINGS})
     machine.part(JOBS).install()
-    it.install(PAUSE, SETTINGS)
+    machine.service("/srv/docker.sock").apply({PAUSE: SETTINGS})
     machine.part(JOBS).remove()
     assert machine.process == {PAUSE: SETTINGS, "docker_socket": "/srv/docker.sock"}
 
@@ -332,7 +336,7 @@ def test_a_file_in_the_way_is_an_error_that_names_it(machine):
     (machine.root / "file").touch()
     part = machine.part(JOBS, log_directory=str(machine.root / "file/logs"))
     with pytest.raises(GpuSwarmError, match="file/logs: Not a directory. Fix that, and run this again"):
-        part.it.converge(JOBS, part.settings, False)
+        part.converge()
 
 
 @pytest.mark.parametrize("what", ["file", "link"])
@@ -341,15 +345,80 @@ def test_a_log_directory_that_is_none_is_an_error(machine, what):
     path.touch() if what == "file" else path.symlink_to("none")
     part = machine.part(JOBS)
     with pytest.raises(GpuSwarmError, match=f"gpu_job_log_directory is {path}, which is a file or a broken link. Remove it"):
-        part.it.converge(JOBS, part.settings, False)
+        part.converge()
     assert machine.commands == []
 
 
 def test_check_mode_and_a_second_run_change_nothing(machine):
     part = machine.part(JOBS)
-    assert part.it.converge(JOBS, part.settings, True)
+    assert part.converge(check_mode=True)
     assert (machine.files(), machine.commands) == ([], [])
-    assert part.it.converge(JOBS, part.settings, False)
+    assert part.converge()
     before = machine.files(), list(machine.commands)
-    assert [part.it.converge(JOBS, settings, check) for settings, check in ((part.settings, False), (None, True))] == [False, True]
+    assert [part.it.converge({JOBS: settings}, check) for settings, check in ((part.settings, False), (None, True))] == [False, True]
     assert (machine.files(), machine.commands) == before
+
+
+# -- the record --------------------------------------------------------------------------------------------------
+
+
+def mode(path):
+    return oct(path.stat().st_mode & 0o7777)
+
+
+def test_the_record_is_for_its_group_and_everything_else_is_closed(machine):
+    machine.state.mkdir(mode=0o700)
+    (machine.state / "backup").mkdir(mode=0o755)
+    record = machine.part(RECORD)
+    assert record.converge()
+    assert (mode(machine.state), mode(machine.state / "record"), mode(machine.state / "backup")) == ("0o711", "0o2750", "0o700")
+    assert mode(machine.state / "manager") == "0o700"
+    assert f'ReadWritePaths="-{machine.state}/record"\n' in (machine.root / "etc/systemd/system" / UNIT).read_text()
+    assert manager_state(str(machine.state), str(machine.root))["settings"] == {RECORD: {}}
+
+
+def test_two_parts_are_installed_and_removed_with_one_restart(machine):
+    both = {PAUSE: SETTINGS, RECORD: {}}
+    service = machine.service()
+    assert service.converge(both, False)
+    assert [command for command in machine.commands if command[0] == "restart"] == [["restart", UNIT]]
+    assert machine.process == {**both, "docker_socket": "/var/run/docker.sock"}
+    machine.commands.clear()
+    assert service.converge(dict.fromkeys(both), False)
+    assert ["restart", UNIT] not in machine.commands
+    assert not service.converge(dict.fromkeys(both), False)
+
+
+def test_the_record_is_kept_but_nobody_may_pass_to_it_when_the_recording_ends(machine):
+    machine.part(PAUSE).install()
+    machine.part(RECORD).install()
+    for name in ("fleet.db", "snapshot.json"):
+        (machine.state / "record" / name).touch()
+    machine.part(RECORD).remove()
+    assert [path.name for path in (machine.state / "record").iterdir()] == ["fleet.db"]
+    assert (mode(machine.state), machine.process) == ("0o700", {PAUSE: SETTINGS, "docker_socket": "/var/run/docker.sock"})
+    machine.part(PAUSE).remove()
+    assert machine.files() == ["state/record/fleet.db"]
+
+
+@pytest.mark.parametrize(
+    "break_it", [lambda state: state.chmod(0o700), lambda state: (state / "record").rmdir(), lambda state: (state / "new").mkdir()]
+)
+def test_a_record_that_people_cannot_reach_is_not_current(machine, break_it):
+    record = machine.part(RECORD)
+    record.install()
+    here = [sys.executable, "-c", "input(input)", str(machine.state / "manager/current")]
+    with subprocess.Popen(here, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.read(1)  # the process has started
+        machine.running(process.pid)
+        assert record.is_current()
+        break_it(machine.state)
+        assert not record.is_current()
+        record.install()
+        assert record.is_current()
+
+
+def test_without_the_group_docker_only_root_may_read_the_record(machine):
+    machine.group = None
+    machine.part(RECORD).install()
+    assert (mode(machine.state), mode(machine.state / "record")) == ("0o700", "0o700")

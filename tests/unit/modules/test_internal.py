@@ -22,13 +22,13 @@ MODULES = [
     "modules.check_settings",
     "modules.host_outcome",
     "modules.image_requirements",
+    "modules.manager_service",
     "modules.provision_plan",
     "modules.report",
     "modules.swarm_batch",
     "modules.swarm_member",
     "modules.swarm_member_plan",
     "modules.swarm_members",
-    "modules.swarm_react",
     "modules.swarm_stack_on_manager",
 ]
 

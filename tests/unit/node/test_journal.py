@@ -41,15 +41,17 @@ def test_only_root_can_read_it(tmp_path, state):
             state.write_record({FILE: entry(b"a", b"b")})
     finally:
         os.umask(former)
-    modes = {name: oct(stat.S_IMODE(os.stat(tmp_path / "state" / name).st_mode)) for name in ("", "journal.json", "record.json")}
-    assert modes == {"": "0o700", "journal.json": "0o600", "record.json": "0o600"}
+    modes = {name: oct(stat.S_IMODE(os.stat(tmp_path / "state" / name).st_mode)) for name in ("", "journal.json", "record.json", "lock")}
+    assert modes == {"": "0o700", "journal.json": "0o600", "record.json": "0o600", "lock": "0o600"}
 
 
-def test_an_open_directory_is_closed(tmp_path):
+@pytest.mark.parametrize(("before", "after"), [(0o755, 0o711), (0o711, 0o711), (0o770, 0o710), (0o700, 0o700)])
+def test_only_root_may_list_the_directory_and_others_may_pass_if_they_could(tmp_path, before, after):
+    """On a manager, people of group docker pass through it to the record."""
     (tmp_path / "state").mkdir()
-    (tmp_path / "state").chmod(0o755)
+    (tmp_path / "state").chmod(before)
     with State(str(tmp_path / "state"), move).lock(0):
-        assert stat.S_IMODE(os.stat(tmp_path / "state").st_mode) == 0o700
+        assert stat.S_IMODE(os.stat(tmp_path / "state").st_mode) == after
 
 
 def test_one_run_at_a_time(state, monkeypatch):

@@ -27,7 +27,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model impor
     Step,
     Swarm,
 )
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import react
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan import managers_service
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.impact import leader_warnings, toolkit_warnings
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._plan.provision import (
     cleared,
@@ -225,27 +225,37 @@ def test_nodes_beyond_the_limit_return_after_a_window():
     assert [step.fault.left_in_service for step in unfit_fleet(3)[2].values()] == [False, False, True]
 
 
-REACT = {"version": CODE.name(), "settings": {"limit": 20, "docker_socket": "/run/docker.sock"}, "running": True}
+PAUSES = {"limit": 20, "metrics_directory": ""}
+REACT = {"version": CODE.name(), "settings": {"pause": PAUSES}, "running": True}
+RECORDS = {**REACT, "settings": {"record": {}}}
 
 
 @pytest.mark.parametrize(
-    ("limit", "found", "needed"),
+    ("limit", "records", "found", "impact"),
     [
-        (None, None, False),
-        (None, REACT, True),
-        (20, None, True),
-        (20, REACT, False),
-        (10, REACT, True),
-        (20, {**REACT, "running": False}, True),
-        (20, {**REACT, "version": "code-0"}, True),
-        (20, {**REACT, "settings": {}}, True),
-        (20, {**REACT, "settings": {**REACT["settings"], "metrics_directory": "/srv"}}, True),
+        (None, False, None, None),
+        (None, False, REACT, "removes"),
+        (20, False, None, "installs"),
+        (20, False, REACT, None),
+        (10, False, REACT, "changes"),
+        (20, False, {**REACT, "running": False}, "changes"),
+        (20, False, {**REACT, "version": "code-0"}, "changes"),
+        (20, False, {**REACT, "settings": {}}, "changes"),
+        (20, False, {**REACT, "settings": {"pause": {**PAUSES, "metrics_directory": "/srv"}}}, "changes"),
+        (None, True, None, "installs"),
+        (None, True, RECORDS, None),
+        (None, False, RECORDS, "removes"),
+        (20, True, RECORDS, "changes"),
+        (20, True, REACT, "changes"),
+        (20, True, {**REACT, "settings": {"pause": PAUSES, "record": {}}}, None),
     ],
 )
-def test_managers_get_the_service_that_pauses_nodes(limit, found, needed):
-    one = replace(host(gpu=False, manager=True, react=found), reacts=limit)
+def test_managers_get_the_service_with_the_wanted_parts(limit, records, found, impact):
+    one = replace(host(gpu=False, manager=True, react=found), reacts=limit, records=records)
     step = step_of(one, swarm(member(role="manager", labels={})))
-    assert (step.needs, step.groups, step.target.reacts) == (["react"] if needed else [], [JOIN, LABEL, END] if needed else [], limit is not None)
+    assert (step.needs, step.groups) == (["service"] if impact else [], [JOIN, LABEL, END] if impact else [])
+    assert (step.target.reacts, step.target.records) == (limit is not None, records)
+    assert step.impact == ([f"{impact} the managers' service"] if impact else [])
     assert plan([one], swarm(member(role="manager", labels={})), "a new driver")[one.name].needs == ["maintain"]
 
 
@@ -263,8 +273,8 @@ def test_the_service_stays_while_unknown_nodes_report(keeps, found, health, need
     one = replace(host(gpu=False, manager=True, react=found), keeps_reacting=keeps)
     fleet = swarm(member(role="manager", labels={}), member("n9", hostname="gpu-9", health=health))
     step = step_of(one, fleet)
-    assert (step.needs, step.target.reacts) == (["react"] if needed else [], keeps and bool(found and health))
-    texts = react.warnings([one], fleet)
+    assert (step.needs, step.target.reacts) == (["service"] if needed else [], keeps and bool(found and health))
+    texts = managers_service.warnings([one], fleet)
     assert bool(texts) is warned
     assert all("no host in gpu_nodes" in text and "(gpu-9)" in text and text.startswith(f"{one.name}: ") for text in texts)
 

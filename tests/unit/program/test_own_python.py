@@ -91,7 +91,7 @@ def test_debians_group_of_usr_local_is_as_good_as_root(owned):
     require_own_python("/usr/local", "/usr/local")
 
 
-@pytest.mark.parametrize("module", ["swarm_react", "swarm_job_timer"])
+@pytest.mark.parametrize("module", ["manager_service", "swarm_job_timer"])
 @pytest.mark.parametrize("check", [True, False])
 def test_a_manager_gets_no_service_of_such_a_python(tmp_path, module, check):
     (tmp_path / "python3").touch(0o755)

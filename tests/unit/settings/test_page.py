@@ -20,7 +20,7 @@ DECLARED = declared_settings(settings.ROLES)
 HEADERS = {path.name: path.read_text(encoding="utf-8").partition("\n- name:")[0] for path in CHECKOUT.glob("playbooks/*.yml")}
 OF_ALL = {setting.name for setting in PLAYBOOKS if setting.name.startswith("provision_")}
 OF = {
-    "provision.yml": OF_ALL | {"gpu_swarm_isolation", "gpu_swarm_dedicated"},
+    "provision.yml": OF_ALL | {name for name in DECLARED if name.startswith("gpu_swarm_")},
     "maintain.yml": OF_ALL | {name for name in DECLARED if name.startswith("maintain_")},
     # provision_allow_pending is missing, because the GPUs leave with their host and no policy changes.
     "deprovision.yml": (OF_ALL - {"provision_allow_pending", "provision_note_run"}) | {name for name in DECLARED if name.startswith("deprovision_")},

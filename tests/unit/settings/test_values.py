@@ -102,6 +102,7 @@ def test_settings_of_the_whole_run_are_read():
     assert run_settings(task_vars, ["g1", "m1"], lambda value: value) == {
         "gpu_swarm_isolation": None,
         "gpu_swarm_dedicated": False,
+        "gpu_swarm_record": True,
         "provision_keep_label": "gpu-swarm.keep",
         "provision_batch": None,
         "provision_max_failed": 2,

@@ -8,4 +8,4 @@ from ..plugin_utils._calls.delegation import NodeAction
 
 
 class ActionModule(NodeAction):
-    MODULE = "fleet.gpu_swarm.swarm_react"
+    MODULE = "fleet.gpu_swarm.manager_service"

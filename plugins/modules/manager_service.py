@@ -6,19 +6,21 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: swarm_react
-short_description: Installs the part of the service on a manager that pauses nodes with faults (internal)
-version_added: 0.3.0
+module: manager_service
+short_description: Installs the service on a manager, with its parts that a run chooses (internal)
+version_added: 0.4.0
 description:
-  - Installs, updates or removes one part of C(gpu-swarm-manager.service). This part reads the list of nodes whenever a node changes, and pauses nodes
-    that report a fault of their GPUs. This part also writes metrics.
-  - When the last part of the service is removed, the service is removed too.
+  - Installs, updates or removes parts of C(gpu-swarm-manager.service) with at most one restart. The service reads the list of nodes whenever a node
+    changes.
+  - When the last part of the service is removed, the service is removed too. The part that removes jobs belongs to
+    M(fleet.gpu_swarm.swarm_job_timer) and is not changed here.
 options:
-  state:
-    description: V(absent) stops and removes this part. Paused nodes stay paused until a run of this collection returns them to service.
-    type: str
-    choices: [present, absent]
-    default: present
+  pause:
+    description:
+      - Whether the service pauses nodes that report a fault of their GPUs, and writes metrics.
+      - With V(false), nodes that it paused stay paused until a run of this collection returns them to service.
+    type: bool
+    default: true
   limit:
     description:
       - The percentage of the GPU nodes that may be paused for a fault at the same time, from 1 to 100. The limit is always at least two nodes. If the
@@ -29,6 +31,10 @@ options:
     description: The directory to which the leader writes metrics for Prometheus, if the directory exists. If empty, no metrics are written.
     type: str
     default: ''
+  record:
+    description: Whether the service records what it reads, below C(record) in O(state_dir). With V(false) the existing record stays.
+    type: bool
+    default: true
   docker_socket:
     description: The Docker daemon's socket.
     type: path
@@ -46,9 +52,10 @@ author:
 """
 
 EXAMPLES = r"""
-- name: Pause nodes with faults
-  fleet.gpu_swarm.swarm_react:
+- name: Pause nodes with faults, and record nothing
+  fleet.gpu_swarm.manager_service:
     limit: 20
+    record: false
 """
 
 RETURN = r"""
@@ -60,16 +67,17 @@ from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-i
 from ..module_utils._bounded import run
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._manager.parts import ManagerService
-from ..module_utils._node.manager_state import PAUSE
+from ..module_utils._node.manager_state import PAUSE, RECORD
 from ..module_utils._program.installer import Machine
 
 
 def main():
     module = AnsibleModule(
         argument_spec=dict(
-            state=dict(type="str", choices=["present", "absent"], default="present"),
+            pause=dict(type="bool", default=True),
             limit=dict(type="int", default=20),
             metrics_directory=dict(type="str", default=""),
+            record=dict(type="bool", default=True),
             docker_socket=dict(type="path", default="/var/run/docker.sock"),
             state_dir=dict(type="path", default="/var/lib/gpu-swarm"),
         ),
@@ -78,13 +86,20 @@ def main():
     params = module.params
     if not 1 <= params["limit"] <= 100:
         module.fail_json(msg="limit is %d, but must be from 1 to 100 (role: swarm_member_react_limit). Nothing was changed." % params["limit"])
-    settings = {name: params[name] for name in ("limit", "metrics_directory")} if params["state"] == "present" else None
     service = ManagerService(params["state_dir"], params["docker_socket"], Machine(run, module.atomic_move))
     try:
-        changed = service.converge(PAUSE, settings, module.check_mode)
+        changed = service.converge(parts_of(params), module.check_mode)
     except GpuSwarmError as problem:
         module.fail_json(msg=problem.message)
     module.exit_json(changed=changed)
+
+
+def parts_of(params):
+    """Return the settings of each part, or None for a part that is removed."""
+    return {
+        PAUSE: {name: params[name] for name in ("limit", "metrics_directory")} if params["pause"] else None,
+        RECORD: {} if params["record"] else None,
+    }
 
 
 if __name__ == "__main__":
