@@ -5,7 +5,7 @@
 # The commands for developers. Each target sets up what it needs, and writes only to build/ (`recording` also writes its picture).
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down recording test test-all check unit lint sizes sanity docs docs-lint galaxy tarball sbom molecule e2e alerts chaos gpu bench venv lock packages promtool recorder clean
+.PHONY: help demo demo-down recording test test-all check unit lint sizes sanity docs docs-lint galaxy tarball sbom molecule e2e alerts page chaos gpu bench venv lock packages promtool browser recorder clean
 
 bin := build/venv/bin
 export PATH := $(CURDIR)/$(bin):$(PATH)
@@ -28,10 +28,10 @@ demo-down: venv ## Remove the demo fleet and every trace of it, except packages 
 recording: venv packages recorder ## Record a real run on a lab fleet as docs/pictures/recording.svg (as root; look at the picture)
 	@$(bin)/python -m tests.recording
 
-test: venv packages promtool ## All kinds of tests, as in CI; ends with "N passed, N failed"
+test: venv packages promtool browser ## All kinds of tests, as in CI; ends with "N passed, N failed"
 	@$(bin)/python -m tests.run $(ARGS)
 
-test-all: venv packages promtool ## The same and rare combinations, such as other versions of ansible-core and Python; needs a Python 3.8. CI does not run these
+test-all: venv packages promtool browser ## The same and rare combinations, such as other versions of ansible-core and Python; needs a Python 3.8. CI does not run these
 	@$(bin)/python -m tests.run --rare $(ARGS)
 
 check: venv ## Lint, types and the short unit tests of files that changed since the branch began, or since the last commit (at most 90 s)
@@ -73,6 +73,9 @@ e2e: venv packages promtool ## End-to-end tests on the lab fleet
 alerts: venv promtool ## Check the metrics, alert rules and dashboard with Prometheus' promtool
 	@$(bin)/python -m tests.run --only alerts
 
+page: venv browser ## Open the page of the fleet in Chromium, and write pictures of it to build/page/ (look at them)
+	@$(bin)/python -m tests.run --only page
+
 chaos: venv packages ## Kill runs and nodes at random moments (KILLS=20, SEED=…), and check that the next run finishes the work
 	@$(bin)/python -m tests.chaos
 
@@ -97,6 +100,9 @@ recorder: ## Install asciinema and svg-term of PyPI and npm into build/, for the
 
 promtool: ## Unpack Prometheus' promtool from Debian's package into build/, without installing the package
 	@sh tests/setup.sh promtool
+
+browser: ## Install Chromium, and unpack nginx and Caddy from Debian's packages into build/, for the page of the fleet
+	@sh tests/setup.sh browser
 
 clean: ## Remove build/ and a running lab
 	@if [ -x $(bin)/python ] && [ -d build/lab ]; then $(bin)/python -m tests.lab down --all; fi

@@ -8,6 +8,7 @@
 #   tests/setup.sh lock      tests/requirements.lock from tests/requirements.txt (ARGS=--upgrade: with newer versions)
 #   tests/setup.sh packages  the lab's Debian packages (tests/lab/apt-packages.txt)
 #   tests/setup.sh promtool  build/promtool, which tests the alerts
+#   tests/setup.sh browser   Chromium, build/nginx and build/caddy, which test the page of the fleet
 #   tests/setup.sh recorder  build/recorder, which records a terminal and draws it
 set -eu
 cd "$(dirname "$0")/.."
@@ -64,25 +65,32 @@ packages() {
     [ -z "$missing" ] || install_packages $missing
 }
 
-# Unpacks only the program from Debian's package prometheus, because the installed package would start a server.
-provide_promtool() {
-    if [ -x build/promtool ]; then return; fi
+# Unpacks one program of a Debian package into build/, because the installed package would start a server.
+unpack_program() { # $1: package, $2: the program's path in the package
+    name=${2##*/}
+    if [ -x "build/$name" ]; then return; fi
     mkdir -p build/deb
-    if command -v promtool >/dev/null; then
-        ln -sf "$(command -v promtool)" build/promtool
+    if command -v "$name" >/dev/null; then
+        ln -sf "$(command -v "$name")" "build/$name"
         return
     fi
-    command -v apt-get >/dev/null || die "promtool is missing, and there is no apt-get to fetch it with: put Prometheus' promtool on your PATH"
-    (cd build/deb && { fetch || { apt-get update -q && fetch; }; }) >build/apt.log 2>&1 </dev/null ||
-        { tail -n 20 build/apt.log >&2; die "Debian's package prometheus could not be fetched, see build/apt.log"; }
-    dpkg-deb --fsys-tarfile build/deb/prometheus_*.deb | tar -xO ./usr/bin/promtool >build/promtool.new
-    chmod 0755 build/promtool.new
-    mv build/promtool.new build/promtool
+    command -v apt-get >/dev/null || die "$name is missing, and there is no apt-get to fetch it with: put $name on your PATH"
+    (cd build/deb && { fetch "$1" || { apt-get update -q && fetch "$1"; }; }) >build/apt.log 2>&1 </dev/null ||
+        { tail -n 20 build/apt.log >&2; die "Debian's package $1 could not be fetched, see build/apt.log"; }
+    dpkg-deb --fsys-tarfile "build/deb/$1"_*.deb | tar -xO ".$2" >"build/$name.new"
+    chmod 0755 "build/$name.new"
+    mv "build/$name.new" "build/$name"
     rm -r build/deb
 }
 
 fetch() {
-    apt-get download -q -o Acquire::Retries=3 prometheus
+    apt-get download -q -o Acquire::Retries=3 "$1"
+}
+
+browser() {
+    command -v chromium >/dev/null || install_packages chromium fonts-inter
+    unpack_program nginx /usr/sbin/nginx
+    unpack_program caddy /usr/bin/caddy
 }
 
 recorder() {
@@ -143,8 +151,8 @@ lock() {
 
 for part in "$@"; do
     case $part in
-        venv | lock | packages | recorder) "$part" ;;
-        promtool) provide_promtool ;; # a function of this name would hide the program
-        *) die "unknown part: $part (venv, lock, packages, promtool, recorder)" ;;
+        venv | lock | packages | recorder | browser) "$part" ;;
+        promtool) unpack_program prometheus /usr/bin/promtool ;;
+        *) die "unknown part: $part (venv, lock, packages, promtool, recorder, browser)" ;;
     esac
 done

@@ -175,6 +175,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
         ),
         pytest("galaxy", "tests/galaxy"),
         pytest("alerts", "tests/alerts"),
+        pytest("page", "tests/page"),
         ansible_lint(),
         Stage("docs", tool("antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs=self", ".")),
         Stage("docs-site", [PYTHON, "-m", "tests.site"]),

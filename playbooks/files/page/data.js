@@ -36,8 +36,9 @@ function decodeCard([node, uuid, model, mib, state, reason, parts], index, name,
 
 const isHeld = (part) => Boolean(part.service || part.task);
 const isBroken = (card) => card.state === 'faulty' || card.state === 'excluded';
-/** Return whether the row stands for a card. Kinds that count an amount have no cards. */
-const isCard = (card) => Boolean(card.uuid);
+/** Return whether the row stands for a card. Kinds that count an amount have no cards. A lost card may have no UUID. */
+const isCard = (card) => Boolean(card.uuid) || !card.parts.length;
+const isMig = (card) => card.uuid.startsWith('MIG-');
 
 /** Return a duration in the largest unit that fits at least twice. */
 function duration(seconds) {
@@ -57,6 +58,8 @@ function localTime(seconds) {
 const shortModel = (model) => model.replace(/^NVIDIA-/, '').replace(/^GeForce-/, '').replaceAll('-', ' ');
 /** Shorten UUIDs in a sentence. The details of a card show the whole UUID. */
 const shortUuids = (text) => text.replace(/((?:GPU|MIG)-[0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, '$1…');
+/** Return why a card is broken, without its own name. */
+const reasonOf = (card) => shortUuids(card.reason).replace(/^(fault|warning) /, '').replace(/^(GPU|MIG)-\S+ /, '') || card.state;
 const gibibytes = (mib) => (mib ? `${Math.round(mib / 1024)} GiB` : '');
 const count = (number, noun) => `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`;
 const compareNames = new Intl.Collator('en', { numeric: true }).compare;

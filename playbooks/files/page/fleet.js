@@ -19,6 +19,12 @@ function modelOf(node) {
   return models.size === 1 ? [...models][0] : '';
 }
 
+/** Return the domain that all nodes share, with its dot, or ''. */
+function commonDomain(nodes) {
+  const domains = new Set(nodes.map(({ name }) => (name.includes('.') ? name.slice(name.indexOf('.')) : '')));
+  return domains.size === 1 ? [...domains][0] : '';
+}
+
 class Fleet {
   constructor(grid, onOpen) {
     this.grid = grid;
@@ -34,6 +40,7 @@ class Fleet {
     const focused = document.activeElement?.closest?.('.tile')?.dataset.key;
     Object.assign(this, { data, options, colours, rows: [], drawing: {} });
     this.dense = options.size === 'dots' || (options.size === 'auto' && data.cards.length > 192);
+    this.domain = commonDomain(data.nodes);
     this.grid.classList.toggle('dense', this.dense);
     this.grid.classList.toggle('large', data.nodes.length > CHUNK);
     this.grid.replaceChildren();
@@ -72,7 +79,7 @@ class Fleet {
     const ready = node.level === 'green';
     const why = [node.state, node.why].filter(Boolean).join(': ');
     const short = shortUuids(why);
-    const parts = [make('b', {}, node.name || NOTHING)];
+    const parts = [make('b', {}, (this.dense ? node.name.slice(0, node.name.length - this.domain.length) : node.name) || NOTHING)];
     if (this.dense) {
       if (!ready) parts.push(make('span', { class: 'pill' }, node.state));
     } else {
@@ -92,7 +99,7 @@ class Fleet {
     const tile = make('div', { ...attributes, 'data-key': `${card.node.id} ${card.uuid || card.index}`, title: this.dense ? label : null });
     if (shared) tile.append(...(this.dense ? [] : [this.sharedHead(card)]), this.partsOf(card));
     else if (!this.dense) tile.append(...wholeTile(card, node, this.data.at));
-    if (!this.dense && isBroken(card)) tile.append(make('span', { class: 'reason' }, card.reason || card.state));
+    if (!this.dense && isBroken(card)) tile.append(make('span', { class: 'reason' }, reasonOf(card)));
     return tile;
   }
 
@@ -194,7 +201,7 @@ class Fleet {
 function wholeTile(card, node, at) {
   const part = card.parts[0];
   const model = modelOf(node) ? '' : shortModel(card.model);
-  if (!part || !isHeld(part)) return [make('b', {}, isBroken(card) ? '' : 'free'), make('small', {}, model)];
+  if (!part || !isHeld(part)) return [make('b', {}, isBroken(card) ? '' : card.state), make('small', {}, model)];
   const age = part.since ? duration(at - part.since) : '';
   return [make('b', {}, part.service || part.task), make('small', {}, [part.owner, age].filter(Boolean).join(' · ')), make('small', {}, model)];
 }

@@ -6,14 +6,15 @@
 const READ_AGAIN_MS = 20000;
 const DEFAULTS = { search: '', model: '', owner: '', node: '', state: '', sort: 'name', colour: '', size: 'auto' };
 const CHOICES = {
-  state: [['', 'All'], ['free', 'Free'], ['allocated', 'Allocated'], ['faulty', 'Faulty'], ['excluded', 'Excluded']],
+  state: [['', 'All'], ['free', 'Free'], ['allocated', 'Allocated'], ['closed', 'Closed'], ['faulty', 'Faulty'], ['excluded', 'Excluded']],
   sort: Object.entries(SORTS).map(([value, [label]]) => [value, label]),
   colour: [['owner', 'Owner'], ['service', 'Service'], ['model', 'Model'], ['state', 'State']],
   size: [['auto', 'Automatic'], ['tiles', 'Large'], ['dots', 'Small']],
 };
 const byId = (id) => document.getElementById(id);
 
-let data = decode(byId('data').textContent);
+let source = byId('data').textContent;
+let data = decode(source);
 let clockAhead = 0; // seconds by which this browser's clock is ahead of the server's
 let options = readOptions();
 const fleet = new Fleet(byId('grid'), (card) => openDetails(card, data));
@@ -70,7 +71,7 @@ function drawLegend() {
   const chips = options.colour === 'state' ? [['k-state', 'allocated', { state: 'allocated' }]]
     : [...weights].filter(([name, weight]) => colours.has(name) && weight > 0.5e-1).sort((a, b) => b[1] - a[1]).map(([name]) => [colours.get(name), name, filterFor(name)]);
   if (weights.size > COLOURS) chips.push([NO_COLOUR, `${weights.size - COLOURS} others`, null]);
-  for (const state of ['free', 'faulty', 'excluded']) if (data.cards.some((card) => card.state === state)) chips.push([`swatch-${state}`, state, { state }]);
+  for (const state of ['free', 'closed', 'faulty', 'excluded']) if (data.cards.some((card) => card.state === state)) chips.push([`swatch-${state}`, state, { state }]);
   fill('legend', ...chips.map(([colour, label, changes]) => chip(colour, label, changes)));
 }
 
@@ -149,10 +150,10 @@ async function readAgain() {
 function show(text) {
   const start = text.indexOf('<script type="application/json" id="data">');
   const json = text.slice(text.indexOf('>', start) + 1, text.indexOf('\u003c/script>', start));
-  if (start < 0 || json === byId('data').textContent) return;
+  if (start < 0 || json === source) return;
   const newer = decode(json);
   if (newer.version !== data.version) location.reload();
-  byId('data').textContent = json;
+  source = json;
   data = newer;
   drawVerdict();
   drawAll();

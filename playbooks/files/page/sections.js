@@ -11,8 +11,9 @@ const EVENT_LEVELS = {
 };
 
 function drawFigures(data, goTo) {
-  const cards = data.cards.filter(isCard);
-  const of = (state) => cards.filter((card) => card.state === state).length;
+  const cards = data.cards.filter((card) => isCard(card) && !isMig(card));
+  const migs = data.cards.filter(isMig);
+  const of = (state, rows = cards) => rows.filter((card) => card.state === state).length;
   const ready = data.nodes.filter((node) => node.level === 'green').length;
   const figure = (value, total, label, target, level) => {
     const number = make('span', { class: 'number' }, value.toLocaleString('en'), total === null ? '' : make('small', {}, `/${total.toLocaleString('en')}`));
@@ -20,12 +21,13 @@ function drawFigures(data, goTo) {
     button.addEventListener('click', () => goTo(target));
     return button;
   };
-  const broken = of('faulty') + of('excluded');
+  const broken = data.cards.filter(isBroken).length;
   fill('figures',
     cards.length ? figure(of('allocated'), cards.length, 'GPUs allocated', 'owners') : null,
     cards.length ? figure(of('free'), null, 'GPUs free', 'fleet') : null,
-    cards.length ? figure(broken, null, 'GPUs faulty or excluded', 'fleet', broken ? 'red' : '') : null,
+    migs.length ? figure(of('allocated', migs), migs.length, 'MIG devices allocated', 'owners') : null,
     ...amounts(data).map(([kind, held, total]) => figure(held, total, `${kind} allocated`, 'owners')),
+    figure(broken, null, 'faulty or excluded', 'fleet', broken ? 'red' : ''),
     figure(ready, data.nodes.length, 'nodes ready', 'fleet', ready < data.nodes.length ? 'amber' : ''),
     figure(data.pending_total, null, data.pending_total === 1 ? 'service pending' : 'services pending', 'pending', data.pending_total ? 'amber' : ''));
 }
@@ -69,7 +71,7 @@ function ownersOf(data) {
     for (const part of card.parts.filter(isHeld)) {
       const owner = entry(part.owner);
       if (part.amount !== null) owner.kinds.set(part.kind, (owner.kinds.get(part.kind) || 0) + part.amount);
-      else if (part.value.startsWith('MIG-')) owner.parts += 1;
+      else if (isMig(card)) owner.parts += 1;
       else owner.cards += 1 / card.parts.length;
     }
   }

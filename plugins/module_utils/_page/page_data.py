@@ -26,6 +26,7 @@ MOST_REASONS, MOST_PENDING, MOST_EVENTS, MOST_OWNERS, MOST_MISSES = 8, 200, 500,
 MOST_NODES, MOST_PARTS = 2_000, 40_000
 CHART_OWNERS = 8
 OTHERS = "others"
+CLOSED = "closed"  # free, but its node takes no tasks
 GREATEST = 2**53
 LATEST = 32_503_680_000  # the year 3000: a time that every browser can print
 # A page of a file shows one moment. A page that a manager keeps fresh is stale after this many missed readings.
@@ -165,7 +166,7 @@ def _card(row: Row, names: _Names, limit: _Limit) -> list[Any]:
         uuid,
         names.number(row.get("model")),
         _number(row.get("mib")),
-        names.number(row.get("state")),
+        names.number(CLOSED if row.get("state") == "free" and row.get("schedulable") is False else row.get("state")),
         _text(row.get("reason")),
         [_part(part, uuid, names) for part in parts],
     ]
