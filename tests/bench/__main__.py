@@ -19,7 +19,14 @@ from . import check_run, parts, table
 from .fleets import BenchError, Yard
 
 # Parts that need no fleet, and parts that need one.
-ALONE = {"nvml": parts.nvml, "ledger": parts.ledger, "many-hosts": parts.many, "roll": parts.rolled, "check": check_run.measure}
+ALONE = {
+    "nvml": parts.nvml,
+    "ledger": parts.ledger,
+    "record": parts.recorded,
+    "many-hosts": parts.many,
+    "roll": parts.rolled,
+    "check": check_run.measure,
+}
 PARTS = ("no-change", "first-run", "out-of-service", "watcher", "guard", *ALONE)
 
 

@@ -14,7 +14,7 @@ import statistics
 import sys
 from collections.abc import Callable
 
-from . import guard, ledger_read, many_hosts, nvml_read, out_of_service, roll, watcher
+from . import guard, ledger_read, many_hosts, nvml_read, out_of_service, record, roll, watcher
 from .fleets import Fleet, Yard
 from .runs import Run, play, play_first, play_unchanged, recipe
 from .table import Row, row
@@ -157,3 +157,7 @@ def nvml() -> list[Row]:
 
 def ledger() -> list[Row]:
     return ledger_read.measure()
+
+
+def recorded() -> list[Row]:
+    return record.measure()

@@ -50,7 +50,7 @@ class Reading(NamedTuple):
 
 
 @contextlib.contextmanager
-def _without_garbage_collection() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """Pause garbage collection.
 
     Garbage collection would take a tenth of the time. It would free nearly nothing, because the ledger has no cycles and is still in use.
@@ -64,7 +64,7 @@ def _without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-@_without_garbage_collection()
+@without_garbage_collection()
 def ledger(
     listed: Listed, prefix: str, explained: Collection[str] = (), most: int | None = None, levels: Mapping[str, str] | None = None
 ) -> dict[str, Any]:

@@ -57,16 +57,18 @@ def changes(reading: Reading, still_open: Open, ended_before: Collection[str], l
     ended_tasks: set[str] = set()
     for task in reading.tasks:
         task_id, state = task["ID"], task["Status"]["State"]
-        if task_id in still_open:
+        is_open, has_ended = task_id in still_open, task_id in ended_before
+        if is_open:
             listed.add(task_id)
+        elif not has_ended and not assigned(task):
+            continue
         if state in ENDED:
-            if task_id in still_open:
+            ended_tasks.add(task_id)
+            if is_open:
                 ends.append(_end(task, still_open[task_id], at, last))
-            elif task_id not in ended_before and last is not None:
+            elif not has_ended and last is not None:
                 new += describe.allocations(task, *_missed(task, at, last))
-            if task_id in ended_before or assigned(task):
-                ended_tasks.add(task_id)
-        elif state in ALLOCATED and task_id not in still_open and task_id not in ended_before:
+        elif state in ALLOCATED and not is_open and not has_ended:
             new += describe.allocations(task, *_begin(task, at))
     for task_id in still_open:
         if task_id not in listed:

@@ -11,7 +11,7 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Dict, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
 from .._gpu.record import devices_of
 from .._guard.refusal import parse_refusal
@@ -37,6 +37,8 @@ _LONGEST = 500
 _LEADER_S, LONGEST_INTERVAL_S, _GAP_INTERVALS = 60, 600, 3
 
 State = Dict[str, Any]
+# (service, code) -> (node, sentence) of a task that the guard refused.
+Refusals = Dict[Tuple[str, str], Tuple[str, str]]
 # The form of the state. A release with another form compares nothing once, instead of beginning a new record.
 _FORM = 1
 
@@ -45,9 +47,10 @@ def find_events(former: Mapping[str, Any] | None, reading: Reading, last: int | 
     """Return the events since the last reading, and the state for the next reading. ``former`` is None at the first reading."""
     is_first = former is None or former.get("form") != _FORM
     before: Mapping[str, Any] = {} if is_first else former
-    state = _state(reading, before)
+    refusals = _refusals(reading)
+    state = _state(reading, before, refusals)
     found = _Found(int(reading.at), last, before, state, is_first)
-    events = [*_of_nodes(found, reading), *_of_leader(found), *_of_double_allocations(found, reading), *_of_refusals(found, reading)]
+    events = [*_of_nodes(found, reading), *_of_leader(found), *_of_double_allocations(found, reading), *_of_refusals(found, refusals)]
     return [event._replace(text=printable(event.text)[:_LONGEST]) for event in [*_of_runs(found), *events][:MOST_EVENTS]], state
 
 
@@ -90,7 +93,7 @@ class _Found(NamedTuple):
 # -- the state -------------------------------------------------------------------------------------------------------
 
 
-def _state(reading: Reading, before: Mapping[str, Any]) -> State:
+def _state(reading: Reading, before: Mapping[str, Any], refusals: Refusals) -> State:
     ledger, swarm = reading.ledger, reading.ledger.get("swarm") or {}
     leader = next((record["id"] for record in ledger["nodes"] if record["leader"]), None)
     lease, run = swarm.get("lease") or {}, swarm.get("last_run") or {}
@@ -99,7 +102,7 @@ def _state(reading: Reading, before: Mapping[str, Any]) -> State:
         "nodes": {record["id"]: _node_state(record) for record in ledger["nodes"]},
         "leader": leader or before.get("leader"),  # during an election there is none
         "twice": sorted(_double_key(clash) for clash in ledger.get("held_twice") or ())[:MOST_PAIRS],
-        "refusals": sorted([service, code] for service, code in _refusals(reading))[:MOST_PAIRS],
+        "refusals": sorted([service, code] for service, code in refusals)[:MOST_PAIRS],
         "holder": str(lease.get("holder") or ""),
         "run": {"ended": run.get("ended"), "hosts": run.get("hosts") or {}, "playbook": run.get("playbook") or ""} if run else None,
     }
@@ -197,7 +200,10 @@ def _describe_fault(fault: Sequence[Any]) -> str:
 
 def _of_resources(found: _Found, record: Mapping[str, Any], former: State, now: State) -> Iterator[Event]:
     """Find cards that are gone or back, and other changes of what the node advertises. A card that failed is no change of the policy."""
-    before, after, gone = _devices(former["kinds"]), _devices(now["kinds"]), former.get("gone") or []
+    gone = now["gone"] = former.get("gone") or []
+    if former["kinds"] == now["kinds"]:
+        return
+    before, after = _devices(former["kinds"]), _devices(now["kinds"])
     excluded = {label.card: label for label in excluded_gpus(record["labels"]) if label.card}
     keeps_kinds = set(now["kinds"]) in (set(former["kinds"]), set())
     lost = [card for card in before if card not in after and (keeps_kinds or card in excluded)]
@@ -255,10 +261,10 @@ def _of_double_allocations(found: _Found, reading: Reading) -> Iterator[Event]:
             yield found.event(TWICE, "%s %s is allocated to %s" % (kind, value, names[tuple(key)]), node, tasks, devices_of(value)[0])
 
 
-def _refusals(reading: Reading) -> dict[tuple[str, str], tuple[str, str]]:
-    """Return {(service, code): (node, sentence)} of the guard's refusals that the manager still lists."""
+def _refusals(reading: Reading) -> Refusals:
+    """Return the guard's refusals that the manager still lists."""
     services = {service["ID"]: service["Spec"]["Name"] for service in reading.services}
-    found: dict[tuple[str, str], tuple[str, str]] = {}
+    found: Refusals = {}
     for task in reading.tasks:
         error = task["Status"].get("Err") or ""
         refusal = parse_refusal(error) if task["Status"]["State"] in ENDED and "gpu-swarm: " in error else None
@@ -268,8 +274,8 @@ def _refusals(reading: Reading) -> dict[tuple[str, str], tuple[str, str]]:
     return found
 
 
-def _of_refusals(found: _Found, reading: Reading) -> Iterator[Event]:
-    known, refusals = found.before.get("refusals") or [], _refusals(reading)
+def _of_refusals(found: _Found, refusals: Refusals) -> Iterator[Event]:
+    known = found.before.get("refusals") or []
     for service, code in found.now["refusals"]:
         if [service, code] not in known:
             node, sentence = refusals[service, code]

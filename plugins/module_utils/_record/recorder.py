@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from typing import Any, Iterable, Mapping, Sequence
 
+from .._ledger.ledger import without_garbage_collection
 from .._ledger.reading import Reading
 from .allocations import Changes, changes
 from .database import Database, RecordError, storable
@@ -34,7 +35,7 @@ class Recorder:
         """Record the reading. Return lines for the log: what was not recorded, and why."""
         lines: list[str] = []
         try:
-            with self._database.transaction() as db:
+            with without_garbage_collection(), self._database.transaction() as db:
                 lines = record(db, reading)
         except RecordError as problem:
             if not problem.is_unusable:  # otherwise the finding has the same text, and says what became of the file

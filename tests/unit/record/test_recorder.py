@@ -110,6 +110,11 @@ def test_a_task_that_waited_long_began_after_the_last_reading(record):
     assert record.card()[0]["begin"] == T + HOUR
 
 
+def test_a_task_ends_even_if_the_manager_no_longer_says_what_it_had(record):
+    record(reading(T, [task()]), reading(T + 2 * HOUR, [ended(given=[])]), reading(T + 3 * HOUR, [ended(given=[])]))
+    assert [(row["end"], row["how"]) for row in record.card()] == [(T + HOUR, "complete")]
+
+
 def test_tasks_that_ended_before_the_record_began_are_not_recorded(record):
     old = ended(since=T - HOUR, created=T - 2 * HOUR)
     record(reading(T, [old]), reading(T + 60, [ended(since=T + 50, created=T - 2 * HOUR)]), reading(T + 120))
