@@ -63,6 +63,16 @@ options:
     type: int
     default: 14400
     version_added: 0.3.0
+  textfile:
+    description:
+      - The directory of node_exporter's textfile collector on the node. The service writes there what the cards are doing, to the file
+        C(gpu-swarm-cards.prom), each time it reads them. The label C(UUID) is the same as in dcgm-exporter.
+      - If this is not set, there is no such file. The directory must exist, and must not be below V(/tmp) or V(/var/tmp).
+      - systemd lets the service write only to directories that its unit names, and this module never makes systemd read a changed unit,
+        because running containers could lose their GPUs. So on a node that already has the service, a new directory takes effect when
+        the node reboots.
+    type: path
+    version_added: 0.4.0
   on_loss:
     description:
       - What happens to the node when a card is lost or unusable, or the driver cannot be read.

@@ -23,7 +23,7 @@ class Page(NamedTuple):
 # The pages by their paths in docs/. A page may have generated and written parts.
 PAGES = {
     "reference/metrics.md": Page(
-        "the table of metrics, of plugins/module_utils/_metrics/metric_names.py", lambda: _filled("reference/metrics.md", "metrics", metrics.listed())
+        "the tables of metrics, of plugins/module_utils/_metrics/metric_names.py and plugins/module_utils/_watch/card_metrics.py", lambda: _metrics()
     ),
     "ARCHITECTURE.md": Page(
         "the table of rooms, of plugins/ and tests/pages/rooms.py", lambda: _filled("ARCHITECTURE.md", "rooms", architecture.listed())
@@ -46,6 +46,10 @@ def stale(folder: Path = DOCS) -> dict[str, str]:
 
 def _filled(name: str, part: str, text: str) -> str:
     return fill(_text(DOCS / name), {part: text})
+
+
+def _metrics() -> str:
+    return fill(_text(DOCS / "reference/metrics.md"), {"metrics": metrics.listed(), "card metrics": metrics.of_cards()})
 
 
 def _text(path: Path) -> str:

@@ -24,9 +24,14 @@ def read_processes(nvml: Any) -> list[dict[str, Any]]:
     for index in range(nvml.nvmlDeviceGetCount()):
         with contextlib.suppress(nvml.NVMLError):  # other code reports the lost card
             card = nvml.nvmlDeviceGetHandleByIndex(index)
-            for handle in _mig_devices(nvml, card) or [card]:
-                result.append({"index": index, "uuid": _text(nvml.nvmlDeviceGetUUID(handle)), "pids": _pids(nvml, handle)})
+            for handle in running_devices(nvml, card):
+                result.append({"index": index, "uuid": text_of(nvml.nvmlDeviceGetUUID(handle)), "pids": pids_of(nvml, handle)})
     return result
+
+
+def running_devices(nvml: Any, card: Any) -> list[Any]:
+    """Return the handles of the devices that tasks use: the card's MIG devices, or else the card."""
+    return _mig_devices(nvml, card) or [card]
 
 
 def _mig_devices(nvml: Any, card: Any) -> list[Any]:
@@ -43,7 +48,7 @@ def _each_mig_device(nvml: Any, card: Any) -> Iterator[Any]:
             yield nvml.nvmlDeviceGetMigDeviceHandleByIndex(card, index)
 
 
-def _pids(nvml: Any, handle: Any) -> list[int] | None:
+def pids_of(nvml: Any, handle: Any) -> list[int] | None:
     """Return the processes that compute, draw, or use MPS on the device. None if the driver does not report processes that compute."""
     pids = _pids_of_kind(nvml, "ComputeRunningProcesses", handle)
     if pids is None:
@@ -66,6 +71,6 @@ def _pids_of_kind(nvml: Any, name: str, handle: Any) -> list[int] | None:
     return None
 
 
-def _text(value: str | bytes) -> str:
+def text_of(value: str | bytes) -> str:
     """Return the text as str. Bindings before 11.515 return bytes."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -16,9 +16,10 @@ from typing import Any, Iterable, Mapping, NamedTuple
 from .._printable import printable
 
 # used-by-another: another task, or a process without a task, uses an allocated card. not-held: a task uses a card that is not allocated.
-# idle: an allocated card has had no process for a long time. outside: a process without a task uses a card that is not allocated.
+# idle: an allocated card has had no process for a long time. no-load: an allocated card has a process, but has computed nothing for a long time.
+# outside: a process without a task uses a card that is not allocated.
 # seen-by-another: a container without a task can use an allocated card, but has no process there.
-USED_BY_ANOTHER, NOT_HELD, IDLE, OUTSIDE, SEEN = NAMES = ("used-by-another", "not-held", "idle", "outside", "seen-by-another")
+USED_BY_ANOTHER, NOT_HELD, IDLE, NO_LOAD, OUTSIDE, SEEN = NAMES = ("used-by-another", "not-held", "idle", "no-load", "outside", "seen-by-another")
 # The highest number of findings of one node, and of all nodes.
 MAX_FINDINGS, MAX_FINDINGS_OF_ALL = 16, 200
 

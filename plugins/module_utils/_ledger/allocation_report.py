@@ -11,10 +11,11 @@ The names of tasks come from the manager. Private to this collection; it may cha
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, Iterable, Iterator, Mapping
 
 from .._gpu.record import devices_of
-from .._health.allocation_findings import IDLE, NAMES, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding
+from .._health.allocation_findings import IDLE, NAMES, NO_LOAD, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding
 from .._printable import shortened
 from .._swarm.isolation import NodeFindings
 from .._swarm.lease import format_time
@@ -24,13 +25,16 @@ _TEXTS = {
     USED_BY_ANOTHER: "A GPU that is allocated to a task is used by something else too.",
     NOT_HELD: "A task uses a GPU that is not allocated to it.",
     IDLE: "A task does not use the GPU that is allocated to it.",
+    NO_LOAD: "A task has processes on the GPU that is allocated to it, but the GPU computes nothing.",
     OUTSIDE: "A process that belongs to no task uses a GPU that swarm may allocate.",
     SEEN: "A container that belongs to no task can use a GPU that is allocated to a task.",
 }
+_ASK = "Ask its owner. If nobody needs the service, stop all its tasks: %s (a global service: docker service rm NAME)."
 _REMEDIES = {
     USED_BY_ANOTHER: "End the process, or have it reserve a GPU; isolation keeps tasks from it.",
     NOT_HELD: "Have the service reserve a GPU; isolation keeps tasks from it.",
-    IDLE: "Find its owner, and end the task if nobody needs it.",
+    IDLE: _ASK,
+    NO_LOAD: _ASK,
     OUTSIDE: "End the process, or reserve the card for the host with a rule 'as: none'.",
     SEEN: "Have it reserve a GPU as a service, or list one of its labels in gpu_node_isolation_allow if it may see all GPUs.",
 }
@@ -78,7 +82,7 @@ def _findings_of_node(record: Mapping[str, Any], reported: NodeFindings, owners:
 def _still_applies(finding: Finding, tasks: Mapping[str, Mapping[str, Any]]) -> bool:
     if not all(task in tasks for task in (finding.task, finding.holder) if task):
         return False
-    holder = finding.task if finding.name == IDLE else finding.holder if finding.name in (USED_BY_ANOTHER, SEEN) else ""
+    holder = finding.task if finding.name in (IDLE, NO_LOAD) else finding.holder if finding.name in (USED_BY_ANOTHER, SEEN) else ""
     return bool(tasks[holder]["holding"]) if holder else finding.name not in (USED_BY_ANOTHER, SEEN)
 
 
@@ -87,6 +91,8 @@ def describe(finding: Mapping[str, Any]) -> str:
     user = "%s (%s)" % (finding["task"], finding["by"]) if finding["task"] and finding["by"] else finding["task"] or finding["by"]
     if finding["name"] == IDLE:
         return "it is allocated to %s, which has had no process there since %s" % (user, finding["since"])
+    if finding["name"] == NO_LOAD:
+        return "it is allocated to %s, which has computed nothing there since %s" % (user, finding["since"])
     owner = finding["holder"] or "no task"
     action = "sees it and has no process there" if finding["name"] == SEEN else "uses it"
     return "%s %s, but it is allocated to %s (since %s)" % (user, action, owner, finding["since"])
@@ -94,11 +100,16 @@ def describe(finding: Mapping[str, Any]) -> str:
 
 def findings(differences: Iterable[Mapping[str, Any]]) -> list[dict[str, str]]:
     """Return these findings in the form of the ledger's other findings."""
-    texts: dict[str, list[str]] = {name: [] for name in NAMES}
+    by_name: dict[str, list[Mapping[str, Any]]] = {name: [] for name in NAMES}
     for finding in differences:
-        texts[finding["name"]].append("%s on node %s: %s" % (finding["card"], finding["hostname"], describe(finding)))
-    return [
-        {"id": name, "text": "%s Here: %s. %s (docs/operate/allocation-check.md)" % (_TEXTS[name], shortened(affected, "; "), _REMEDIES[name])}
-        for name, affected in texts.items()
-        if affected
-    ]
+        by_name[finding["name"]].append(finding)
+    return [{"id": name, "text": _text(name, affected)} for name, affected in by_name.items() if affected]
+
+
+def _text(name: str, affected: Iterable[Mapping[str, Any]]) -> str:
+    places = ["%s on node %s: %s" % (finding["card"], finding["hostname"], describe(finding)) for finding in affected]
+    remedy = _REMEDIES[name]
+    if remedy is _ASK:
+        services = dict.fromkeys(finding["service"] for finding in affected if finding["service"])
+        remedy %= "docker service scale %s" % " ".join("%s=0" % shlex.quote(service) for service in services)
+    return "%s Here: %s. %s (docs/operate/allocation-check.md)" % (_TEXTS[name], shortened(places, "; "), remedy)

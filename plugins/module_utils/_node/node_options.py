@@ -53,6 +53,7 @@ def argument_spec() -> dict[str, Any]:
         "health_faults": {"type": "list", "elements": "int", "default": list(xid_defaults.FAULTS)},
         "health_ignored": {"type": "list", "elements": "int", "default": list(xid_defaults.IGNORED)},
         "idle_after": {"type": "int", "default": 14400},
+        "textfile": {"type": "path"},
         "on_loss": {"type": "str", "choices": list(AFTER_LOSS), "default": PAUSE},
         "isolation": {"type": "str", "choices": list(LEVELS)},
         "isolation_allow": {"type": "list", "elements": "str", "default": []},

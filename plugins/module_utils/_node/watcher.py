@@ -21,6 +21,7 @@ from .._program import hardened, installed
 from .._program.code import PACKAGE, Code
 from .._program.installer import Service
 from .._program.unit import Unit
+from . import card_metrics_file
 from .channel import Channel
 from .fault import is_model_reported
 from .journal import State
@@ -32,7 +33,7 @@ ALLOCATIONS = "run/gpu-swarm/allocations.json"
 # The module's options that the watcher uses.
 SETTINGS = (
     "daemon_config", "runtime_config", "docker_socket", "docker_unit", "nvml_path", "nvml_timeout", "health_faults", "health_ignored", "idle_after",
-    "isolation_allow", "accept_risks",
+    "isolation_allow", "accept_risks", "textfile",
 )  # fmt: skip
 
 _NOTE = "Before you reset a GPU, change MIG or\n# replace the driver, run: systemctl stop gpu-swarm-health"
@@ -47,7 +48,7 @@ WatchdogSec=180
 KillMode=mixed
 TimeoutStopSec=60
 RuntimeDirectory=gpu-swarm
-RuntimeDirectoryMode=0700
+RuntimeDirectoryMode=0711
 """
 # AF_UNIX is not enough: getent may query a directory of users in the network.
 _FAMILIES = "AF_UNIX AF_INET AF_INET6 AF_NETLINK"
@@ -81,7 +82,9 @@ class Watcher:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def inspect(self, blocked: str | None, label: str | None = None) -> WatcherState:
-        """Return the state of the watcher. ``label`` is the label that dockerd shows. ``blocked`` says why the label cannot be changed."""
+        """Return the state of the watcher. ``label`` is the label that dockerd shows, ``blocked`` says why it cannot be changed."""
+        if is_wanted(self._params) and self._params.get("textfile"):
+            card_metrics_file.check_directory(self._params["textfile"])
         status = read_mapping(self._status)
         findings = (read_mapping(self._allocations) or {}).get("found") or ()
         missing = is_wanted(self._params) and not self.is_installed()
@@ -106,10 +109,13 @@ class Watcher:
 
     def install(self) -> None:
         """Install the service and restart it."""
-        self._load()  # this raises an error if the node's Python cannot run the code
+        self._load()  # if this node's Python cannot run the code, stop here
+        former = self._service.settings() or {}
         self._service.install(self._settings())
         _zip_import.save_compiled(os.path.join(self.home, installed.CURRENT, PACKAGE))
         failure = self._service.start(self._unit_text())
+        if former.get("textfile") != self._params.get("textfile"):
+            card_metrics_file.remove(former)
         if failure is not None:
             raise GpuSwarmError(
                 "%s did not start: %s. The GPUs are advertised, but their health is not monitored. Check 'journalctl -u %s' and run this again, or "
@@ -128,6 +134,7 @@ class Watcher:
             reason: str | None = "an update of the node could make the swarm's leader stop a task here"
         else:
             reason = channel.clear() if os.path.isdir(self.home) else None
+        card_metrics_file.remove(self._service.settings() or {})
         self._service.remove()
         return reason
 
@@ -153,4 +160,6 @@ class Watcher:
         service = _SERVICE.replace("{command}", self._service.command())
         # Resolve links here, because systemd ignores a link below another writable directory.
         writable = [os.path.realpath(self._state.directory), os.path.dirname(os.path.realpath(self._params["daemon_config"]))]
+        if self._params.get("textfile"):
+            writable.append(os.path.realpath(self._params["textfile"]))
         return hardened.Unit(_NOTE, _DESCRIPTION, service, writable, _FAMILIES).text()

@@ -19,6 +19,8 @@ from .journal import INSERTED
 # The watcher's directory, below the state directory.
 HOME = "health"
 STATUS = "run/gpu-swarm/health.json"
+# What the cards are doing: {"version", "at", "cards": [a row of _gpu/activity]}. "at" is in seconds since 1970, by the node's clock.
+CARDS = "run/gpu-swarm/cards.json"
 # The label's key in the record of daemon.json.
 LABEL_KEY = "label"
 # The labels that the watcher writes while tasks run here. For swarm, each new label is an update of the node. A leader

@@ -70,7 +70,7 @@ def say(text: str) -> None:
         sys.stdout.flush()
 
 
-def publish(path: str, document: object) -> str:
+def publish(path: str, document: object, mode: int = 0o600) -> str:
     """Write a status file as JSON into the service's runtime directory. Return why the file could not be written, or ''.
 
     A reader sees a complete file or no file. If the disk is full, remove the outdated file and try again.
@@ -78,7 +78,7 @@ def publish(path: str, document: object) -> str:
     failure = ""
     for _try in range(2):
         try:
-            replace_json(path, document)
+            replace_json(path, document, mode)
             return ""
         except OSError as problem:
             failure = "%s: %s" % (path, problem.strerror)

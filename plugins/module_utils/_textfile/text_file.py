@@ -83,5 +83,8 @@ def _write_error(path: str, problem: OSError) -> GpuSwarmError:
     if not os.path.isdir(os.path.dirname(path)):
         remedy = " Create it, or set the directory that node_exporter reads (--collector.textfile.directory)."
     elif problem.errno == errno.EROFS:
-        remedy = " If the service's unit has changed since the boot, run 'systemctl daemon-reload' and restart the service."
+        remedy = (
+            " Restart the service. If its unit has changed since the boot, first run 'systemctl daemon-reload', on a node with GPUs only in a "
+            "maintenance window, or reboot."
+        )
     return GpuSwarmError("The metrics could not be written to %s: %s.%s" % (path, problem.strerror or problem, remedy))

@@ -9,7 +9,7 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Mapping, Sequence
+from typing import Any, Callable, Iterable, Iterator, Mapping, Sequence
 
 from .._guard.admission import is_allowed
 from .._health.allocation_findings import Finding, as_lists, short_text
@@ -42,8 +42,15 @@ class AllocationCheck:
         self._users = process_owner.Users()
         self._comparison = Comparison(settings.get("idle_after") or 0)
         self._compared: float | None = None
+        self._computed: dict[str, bool] = {}  # {card: whether it has computed since the last comparison}; without a card whose utilisation is unknown
         self._published: list[list[Any]] = []
         self._failure = ""
+
+    def note(self, activity: Iterable[Mapping[str, Any]]) -> None:
+        """Note which cards compute, from the rows of _gpu/activity. Every few seconds is enough, because idle times are hours."""
+        for card in activity:
+            if card["utilisation_percent"] is not None:
+                self._computed[card["uuid"]] = self._computed.get(card["uuid"], False) or card["utilisation_percent"] > 0
 
     def compare(self, readable: bool, written: Written) -> str:
         """Compare if a comparison is due. Return an error only the first time; the service continues. ``readable`` says whether the cards can be
@@ -60,6 +67,7 @@ class AllocationCheck:
         if self._compared is not None and now - self._compared < (EVERY_S if self._comparison.settled else CONFIRM_S):
             return
         self._compared = now
+        computed, self._computed = self._computed, {}
         cards = self._query() if readable else None
         if cards is None:
             self._publish([])
@@ -69,7 +77,7 @@ class AllocationCheck:
         except OSError:  # dockerd is no longer installed, or its data moved; the next run records the new directory
             self._publish([])
             return
-        self._publish(self._comparison.compare(self._snapshot(cards, running, written), now, int(self._clock.time())))
+        self._publish(self._comparison.compare(self._snapshot(cards, running, written)._replace(computed=computed), now, int(self._clock.time())))
 
     def _snapshot(self, cards: Sequence[Mapping[str, Any]], running: Mapping[str, Container], written: Written) -> Snapshot:
         # A container that may see all cards holds no card, even if its service reserves some.

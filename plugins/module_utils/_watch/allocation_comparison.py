@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._gpu.record import devices_of
-from .._health.allocation_findings import IDLE, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding, most_important, short_text
+from .._health.allocation_findings import IDLE, NO_LOAD, NOT_HELD, OUTSIDE, SEEN, USED_BY_ANOTHER, Finding, most_important, short_text
 from .._policy.generic_resources import AMOUNT
 from .container_files import Assigned
 
@@ -45,6 +45,7 @@ class Snapshot(NamedTuple):
     advertised: Collection[str]  # cards and MIG devices
     known: Collection[str]  # cards and MIG devices with known processes
     outside_swarm: Sequence[Use] = ()  # cards that containers without a task may use
+    computed: Mapping[str, bool] = {}  # {card: whether it has computed since the last snapshot}; a missing card is unknown
 
 
 def holdings(assigned: Iterable[Assigned], inserted: Mapping[str, Any]) -> list[Held]:
@@ -97,6 +98,13 @@ def _finding(use: Use, holders: Sequence[str] | None, is_advertised: bool) -> Fi
     return Finding(OUTSIDE, use.card, "", "", use.by, 0) if is_advertised else None
 
 
+class _Moment(NamedTuple):
+    """A moment of a comparison."""
+
+    monotonic: float
+    clock: int  # seconds since 1970
+
+
 class Comparison:
     """Findings over several snapshots."""
 
@@ -106,7 +114,8 @@ class Comparison:
         self._before: set[Finding] = set()  # findings of the last snapshot
         self.settled = True  # whether the last two snapshots showed the same findings
         self._since: dict[Finding, int] = {}
-        self._used: dict[tuple[str, str, str], tuple[float, int]] = {}  # {(task, kind, value): the last use, or else the first sight}
+        # {(task, kind, value): when a process was there, and when a card computed, or else the first sight}
+        self._used: dict[tuple[str, str, str], tuple[_Moment, _Moment]] = {}
 
     def compare(self, snapshot: Snapshot, now: float, clock: int) -> list[Finding]:
         """Return the confirmed findings. ``now`` is a monotonic time, ``clock`` is in seconds since 1970."""
@@ -124,9 +133,14 @@ class Comparison:
         before, self._used, findings = self._used, {}, []
         for task, resources in snapshot.held.items():
             for resource in resources or ():
-                key = (task, resource.kind, resource.value)
-                busy = any((task, device) in used or device not in snapshot.known for device in resource.devices)
-                self._used[key] = last = (now, clock) if busy else before.get(key, (now, clock))
-                if 0 < self._idle_after_s <= now - last[0]:
-                    findings.append(Finding(IDLE, resource.devices[0], task, "", "", last[1]))
+                key, moment = (task, resource.kind, resource.value), _Moment(now, clock)
+                has_process = any((task, device) in used or device not in snapshot.known for device in resource.devices)
+                # A card that several tasks share computes for one of them, so none of them counts as idle. Unknown is not idle either.
+                computes = any(snapshot.computed.get(device, True) for device in resource.devices)
+                process, load = before.get(key, (moment, moment))
+                self._used[key] = process, load = moment if has_process else process, moment if computes else load
+                for name, last in ((IDLE, process), (NO_LOAD, load)):
+                    if 0 < self._idle_after_s <= now - last.monotonic:
+                        findings.append(Finding(name, resource.devices[0], task, "", "", last.clock))
+                        break
         return findings

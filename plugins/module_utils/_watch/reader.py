@@ -34,7 +34,7 @@ _SLICE_S = 5
 _END_S = 1  # a killed child ends at once, or hangs in the kernel
 _EVENTS_MS = 60000
 # Requests to the child, one byte each.
-_READING, _PROCESSES = b"\n", b"p"
+_READING, _PROCESSES, _ACTIVITY = b"\n", b"p", b"a"
 _DRIVER_GONE = {"error": DRIVER, "text": "the process that reads NVML ended", "gpus": []}
 
 
@@ -82,8 +82,11 @@ class Reader:
 
     def processes(self) -> list[dict[str, Any]] | None:
         """Return the result of _gpu/processes. None if no child can read or the child does not answer. The next reading reports such a problem."""
-        answer = self._query(_PROCESSES) if self.handles() and self._pending is None else None
-        return answer["processes"] if answer else None
+        return self._query_rows(_PROCESSES)
+
+    def activity(self) -> list[dict[str, Any]] | None:
+        """Return the result of _gpu/activity. None as for ``processes``."""
+        return self._query_rows(_ACTIVITY)
 
     def waits(self) -> bool:
         """Return whether the child still has to answer."""
@@ -140,6 +143,10 @@ class Reader:
             os.close(handle)
         self._child, self._pipes, self._hangs = child, (to_child, from_child), False
         return True
+
+    def _query_rows(self, request: bytes) -> list[dict[str, Any]] | None:
+        answer = self._query(request) if self.handles() and self._pending is None else None
+        return answer["rows"] if answer else None
 
     def _query(self, request: bytes) -> dict[str, Any] | None:
         """Return the child's answer. None if the child has ended or has not answered within SLOW_S."""
@@ -223,8 +230,8 @@ def _run_child(settings: Mapping[str, Any], state_dir: str, requests: int, answe
             request = os.read(requests, 1)
             if not request:
                 break
-            if request == _PROCESSES:
-                write({"processes": _processes(opened)})
+            if request != _READING:
+                write({"rows": _rows(request, opened)})
                 continue
             before = opened
             reading, opened = _reading(settings, state_dir, opened)
@@ -281,12 +288,13 @@ def _reading(settings: Mapping[str, Any], state_dir: str, opened: Any) -> tuple[
     return {"error": None, "text": None, "gpus": [_brief(gpu) for gpu in reading["gpus"]]}, opened
 
 
-def _processes(opened: Any) -> list[dict[str, Any]] | None:
-    """Return the processes. None if NVML is not open or fails; the readings show why."""
-    from .._gpu import processes
+def _rows(request: bytes, opened: Any) -> list[dict[str, Any]] | None:
+    """Return the processes, or what the cards are doing. None if NVML is not open or fails; the readings show why."""
+    from .._gpu import activity, processes
 
+    read: Callable[[Any], list[dict[str, Any]]] = activity.read_activity if request == _ACTIVITY else processes.read_processes
     try:
-        return processes.read_processes(opened) if opened else None
+        return read(opened) if opened else None
     except Exception:  # the binding may raise any exception, and the service must continue
         return None
 

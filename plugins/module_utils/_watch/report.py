@@ -20,6 +20,7 @@ from .._errors import GpuSwarmError
 from .._health import pace
 from .._health.label import UNWATCHED, Label, format_label, parse_label
 from .._health.verdict import LOST
+from .._node import card_metrics_file
 from .._node.channel import Channel, shown_label
 from .._node.fault import advertised_on_record
 from .._node.journal import State
@@ -83,10 +84,12 @@ def _read_only(path: str) -> str | None:
 
 def stopped(home: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Report that no watcher reads the GPUs any more, so that managers do not rely on the last label. Runs after the service has stopped.
+    Remove the metrics of the cards, which would look current.
 
-    Write nothing at a shutdown, because dockerd ends too. Write nothing while a run holds the node's lock. Keep the errors that the driver logged,
+    Write no label at a shutdown, because dockerd ends too. Write nothing while a run holds the node's lock. Keep the errors that the driver logged,
     because maintenance windows and updates stop the service too.
     """
+    card_metrics_file.remove(settings)
     if _bounded.run(["systemctl", "is-system-running"])[1].strip() == "stopping":
         return {}
     return write(home, settings, format_label(Label(UNWATCHED)), lock_s=0)

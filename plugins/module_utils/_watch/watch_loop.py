@@ -25,6 +25,7 @@ from .._node.watcher_state import STATUS
 from .._program.clock import Clock
 from .._program.lifetime import Lifetime, notify, publish, say
 from .allocation_check import AllocationCheck
+from .card_readings import CardReadings
 from .gpu_errors import Events, Log
 from .reader import Reader
 from .starts import Starts
@@ -55,6 +56,7 @@ class Service:
         self._written = Written(home, settings)
         self._starts = Starts(home, settings)
         self._allocation_check = AllocationCheck(settings, self._reader.processes, self._clock)
+        self._card_readings = CardReadings(settings, root, self._clock)
         self._toolkit = Toolkit(settings, self._clock)
         self._settled = pace.Settled()
         self._shown: Label | None = None
@@ -131,6 +133,7 @@ class Service:
                 return  # keep the last verdict until NVML answers
             reading = {**reading, "gpus": self._gpus}
         else:
+            self._write_activity(reading)
             self._compare(reading)
         written = self._written.read()
         reading = self._with_last_uuids(reading, written.expected)
@@ -162,6 +165,13 @@ class Service:
         model = self._shown.model if self._shown else None
         is_whole = set(expected) <= verdict.answering_uuids({"gpus": self._gpus})
         return model if model and not is_whole else verdict.common_model(self._gpus, expected)
+
+    def _write_activity(self, reading: Mapping[str, Any]) -> None:
+        """Read and write what the cards are doing. While the cards cannot be read, the files list no cards."""
+        activity = (self._reader.activity() if reading["error"] is None else None) or []
+        self._allocation_check.note(activity)
+        for failure in self._card_readings.write(activity):
+            say(failure)
 
     def _compare(self, reading: Mapping[str, Any]) -> None:
         failure = self._allocation_check.compare(reading["error"] is None, self._written.read())

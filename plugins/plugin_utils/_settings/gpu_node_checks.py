@@ -18,6 +18,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ...module_utils._compat.checks import check_accepted
 from ...module_utils._errors import GpuSwarmError
+from ...module_utils._node.card_metrics_file import check_directory
 from ...module_utils._node.node_options import argument_spec
 from ...module_utils._policy.rules import check_extra, check_rules
 
@@ -66,4 +67,5 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "gpu_node_advertise": _check_rules,
     "gpu_node_extra_resources": _check_extra,
     "gpu_node_accept_risks": check_accepted,
+    "gpu_node_textfile": check_directory,
 }

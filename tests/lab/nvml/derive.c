@@ -76,6 +76,8 @@ static void derive_gpu(struct machine *machine, struct unit *gpu)
         gpu->retired = gpu->ecc != UNSUPPORTED && major < 8 ? 1 : UNSUPPORTED;
     if (gpu->recovery_action == DERIVED)
         gpu->recovery_action = major >= 8 ? 0 : UNSUPPORTED;
+    if (gpu->throttle == DERIVED)
+        gpu->throttle = gpu->utilisation ? 0 : 1; /* an idle card says so */
     long from_card_to_card = 0;
     for (int i = 0; i < machine->gpu_count; i++)
         from_card_to_card += i == index ? 0 : machine->nvlinks[index][i];

@@ -32,6 +32,10 @@ static const struct name ACTIONS[] = {
     {"none", 0}, {"gpu-reset", 1}, {"node-reboot", 2}, {"drain-p2p", 3}, {"drain-and-reset", 4},
     {"recover-imex-domain", 5}, {"bus-reset", 6}, {"system-reboot", 7}, {"another", 99}, {"unsupported", UNSUPPORTED},
     {NULL, 0}};
+static const struct name THROTTLES[] = {
+    {"gpu-idle", 0x1}, {"applications-clocks", 0x2}, {"sw-power-cap", 0x4}, {"hw-slowdown", 0x8}, {"sync-boost", 0x10},
+    {"sw-thermal", 0x20}, {"hw-thermal", 0x40}, {"hw-power-brake", 0x80}, {"display-clocks", 0x100},
+    {"unsupported", UNSUPPORTED}, {NULL, 0}};
 static const struct name DEVICES[] = {{"any", 0}, {"present", 1}, {NULL, 0}};
 static const struct name CUDA[] = {
     {"ok", 0}, {"no-device", 100}, {"system-not-ready", 802}, {"unknown", 999}, {"hang", HANGS}, {NULL, 0}};
@@ -67,6 +71,9 @@ static const struct key GPU_KEYS[] = {
     NUMBER(struct unit, "retired-double", retired_double, NULL),
     NUMBER(struct unit, "retired-pending", retired_pending, SWITCH), NUMBER(struct unit, "mig", mig, SWITCH),
     NUMBER(struct unit, "mig-pending", mig_pending, SWITCH), NUMBER(struct unit, "events", events, SWITCH),
+    NUMBER(struct unit, "temperature", temperature, NOT), NUMBER(struct unit, "power", power, NOT),
+    NUMBER(struct unit, "utilisation", utilisation, NOT), NUMBER(struct unit, "memory-used", memory_used, NULL),
+    NUMBER(struct unit, "sm-clock", sm_clock, NOT),
     NUMBER(struct unit, "recovery-action", recovery_action, ACTIONS), {NULL, 0, 0, NULL}};
 
 int number_of(const struct name *table, const char *name, long *number)
@@ -174,6 +181,15 @@ static int add_xid(struct unit *gpu, const char *value)
     return gpu->xid_count == MAX_XIDS || decimal(value, &gpu->xids[gpu->xid_count++]) ? -1 : 0;
 }
 
+static int add_throttle(struct unit *gpu, const char *value)
+{
+    long bit;
+    if (number_of(THROTTLES, value, &bit))
+        return -1;
+    gpu->throttle = bit == UNSUPPORTED || gpu->throttle < 0 ? bit : gpu->throttle | bit;
+    return 0;
+}
+
 /* "3" or "0-7": a span of GPUs. */
 static int span(const char *text, int *first, int *last)
 {
@@ -265,6 +281,7 @@ static int assign(struct machine *machine, const struct place *place, const char
         strcpy(copy, value);
         int bad = strcmp(key, "fault") == 0        ? set_fault(&machine->gpus[i], copy)
                   : strcmp(key, "xid") == 0        ? add_xid(&machine->gpus[i], copy)
+                  : strcmp(key, "throttle") == 0   ? add_throttle(&machine->gpus[i], copy)
                   : strcmp(key, "mig-device") == 0 ? add_mig(&machine->gpus[i], copy)
                                                    : set(GPU_KEYS, key, copy, &machine->gpus[i]);
         if (bad)
@@ -313,7 +330,8 @@ static void machine_reset(struct machine *machine)
             .kind = GPU, .index = (unsigned int)i, .memory = UNSUPPORTED, .board = DERIVED, .minor = DERIVED,
             .numa = UNSUPPORTED, .architecture = DERIVED, .power_limit = UNSUPPORTED, .persistence = 0, .ecc = UNSUPPORTED,
             .nvlinks_active = DERIVED, .remapped = DERIVED, .retired = DERIVED, .mig = UNSUPPORTED,
-            .mig_pending = DERIVED, .recovery_action = DERIVED, .events = 1, .lost_after = DERIVED, .mig_devices = machine->mig_devices[i]};
+            .mig_pending = DERIVED, .recovery_action = DERIVED, .events = 1, .temperature = 34, .power = UNSUPPORTED, .sm_clock = 210,
+            .throttle = DERIVED, .lost_after = DERIVED, .mig_devices = machine->mig_devices[i]};
         for (int j = 0; j < MAX_GPUS; j++)
             machine->topology[i][j] = 50;
     }

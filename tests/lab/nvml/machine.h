@@ -36,6 +36,7 @@ struct unit {
     long retired, retired_single, retired_double, retired_pending;
     long recovery_action, events, xids[MAX_XIDS];
     int xid_count;
+    long temperature, power, utilisation, memory_used, sm_clock, throttle; /* throttle: NVML's bits */
     long mig, mig_pending, gpu_instance, compute_instance, slices, compute_slices;
     long lost_after; /* calls that still work; DERIVED: never lost */
     long calls;

@@ -305,8 +305,8 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
     MAY(device);
     if (device->memory == UNSUPPORTED)
         return NVML_ERROR_NOT_SUPPORTED;
-    unsigned long long total = (unsigned long long)device->memory << 20;
-    *memory = (nvmlMemory_t){total, total, 0};
+    unsigned long long total = (unsigned long long)device->memory << 20, used = (unsigned long long)device->memory_used << 20;
+    *memory = (nvmlMemory_t){total, total - used, used};
     return NVML_SUCCESS;
 }
 
@@ -318,8 +318,10 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *me
         return answer;
     if (memory->version != (sizeof *memory | 2u << 24))
         return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    memory->total = memory->free = plain.total;
-    memory->reserved = memory->used = 0;
+    memory->total = plain.total;
+    memory->free = plain.free;
+    memory->used = plain.used;
+    memory->reserved = 0;
     return NVML_SUCCESS;
 }
 

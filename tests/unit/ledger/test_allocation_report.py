@@ -49,6 +49,7 @@ def finding(name, card, task_id="", holder="", by="python3"):
         # the node does not advertise this card
         (finding("not-held", OWN, "t3"), "train.3 (python3) uses it, but it is allocated to no task (since 2025-11-24T16:00:00Z)"),
         (finding("idle", B, "t2", by=""), "it is allocated to train.2, which has had no process there since 2025-11-24T16:00:00Z"),
+        (finding("no-load", B, "t2", by=""), "it is allocated to train.2, which has computed nothing there since 2025-11-24T16:00:00Z"),
         (finding("outside", FREE, by="root (Xorg)"), "root (Xorg) uses it, but it is allocated to no task (since 2025-11-24T16:00:00Z)"),
     ],
 )
@@ -77,12 +78,20 @@ def test_a_finding_gets_its_names_from_the_manager(one, words):
         finding("not-held", FREE, "t5"),  # the task has already ended
         finding("idle", B, "t3"),  # the task has no reservation
         finding("idle", FREE, "t5"),
+        finding("no-load", B, "t3"),
         finding("outside", FOREIGN),
     ],
 )
 def test_claims_about_other_nodes_and_ended_tasks_are_ignored(one):
     assert of(one) == []
     assert of(one, node_id="none") == []
+
+
+@pytest.mark.parametrize("name", ["idle", "no-load"])
+def test_the_finding_about_an_unused_card_has_the_command_to_copy(name):
+    shown = of(finding(name, B, "t2", by=""))
+    (text,) = findings([*shown, {**shown[0], "service": "two words"}, {**shown[0], "service": None}])
+    assert "docker service scale train=0 'two words'=0" in text["text"]
 
 
 def test_without_findings_the_report_is_empty():

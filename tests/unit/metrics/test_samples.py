@@ -352,6 +352,7 @@ def test_differences_of_processes_and_reservations_have_metrics():
     names = ("gpu_swarm_allocation_findings", "gpu_swarm_gpu_allocation_finding")
     assert [line for line in file_of(allocation_findings=differing).splitlines() if line.startswith(names)] == [
         'gpu_swarm_allocation_findings{finding="idle"} 1',
+        'gpu_swarm_allocation_findings{finding="no-load"} 0',
         'gpu_swarm_allocation_findings{finding="not-held"} 0',
         'gpu_swarm_allocation_findings{finding="outside"} 2',
         'gpu_swarm_allocation_findings{finding="seen-by-another"} 0',

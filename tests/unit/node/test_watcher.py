@@ -15,7 +15,7 @@ from node_lab import DAEMON_JSON, UUIDS, gpu, node
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._dockerd import engine
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import channel, watcher
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import card_metrics_file, channel, watcher
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.journal import State
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import installed
 
@@ -102,6 +102,33 @@ def test_its_unit_names_the_directories_to_which_links_lead(tmp_path):
     it.converge()
     assert f'"-{tmp_path}/srv"' in limits(it)["ReadWritePaths"]
     assert (it.converge()["changed"], path.is_symlink()) == (False, True)
+
+
+def test_the_directory_for_metrics_is_writable_and_its_file_leaves_with_the_setting(tmp_path, monkeypatch):
+    monkeypatch.setattr(card_metrics_file, "_PRIVATE", ())  # the directories of this test are below /tmp
+    folders = [tmp_path / name for name in ("one", "two")]
+    files = [folder / card_metrics_file.NAME for folder in folders]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text("# HELP gpu_swarm_cards_read_timestamp_seconds x\n")
+    it = watched(tmp_path, textfile=str(folders[0]))
+    it.converge()
+    assert f'"-{folders[0]}"' in limits(it)["ReadWritePaths"]
+    assert json.loads((tmp_path / "state/health/settings.json").read_text())["textfile"] == str(folders[0])
+    assert it.converge()["changed"] is False
+    assert it.option(textfile=str(folders[1])).converge()["changed"] is True
+    assert [file.exists() for file in files] == [False, True]
+    assert it.option(state="absent").converge()["changed"] is True
+    assert [file.exists() for file in files] == [False, False]
+
+
+def test_a_directory_for_metrics_that_the_watcher_cannot_see_is_refused_and_changes_nothing(tmp_path):
+    it = watched(tmp_path, textfile="/tmp/metrics")
+    before = it.everything()
+    for call in (it.assess, it.converge):
+        with pytest.raises(GpuSwarmError, match="textfile is /tmp/metrics, but must be an absolute path outside /tmp and /var/tmp"):
+            call()
+    assert it.everything() == before
 
 
 def test_a_unit_that_has_changed_restarts_the_watcher_and_systemd_reads_no_unit_anew(tmp_path):

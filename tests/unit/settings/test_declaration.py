@@ -36,6 +36,7 @@ RIGHT = [
     ("gpu_node_extra_resources", [[], ["SSD=1"], "SSD=1,FPGA=card-a", ""]),
     ("gpu_node_accept_risks", [[], ""]),
     ("status_textfile", ["", "/var/lib/x"]),
+    ("gpu_node_textfile", ["", "/var/lib/x"]),
     ("prune_jobs_older_than", ["24h", "90 s", "7D"]),
     ("bundle_python", ["", 3.12, "3.12"]),
     ("gpu_node_label_memory", [[16, "24"], "16,24"]),
@@ -105,6 +106,8 @@ WRONG = [
     ("gpu_node_advertise", ["{{ rule }}"], "gpu_node_advertise[0]: '{{ rule }}' is not a rule."),  # marked as unsafe
     ("gpu_node_extra_resources", ["SSD"], "gpu_node_extra_resources: "),
     ("gpu_node_accept_risks", ["all"], "gpu_node_accept_risks: 'all' cannot be accepted; use only: "),
+    ("gpu_node_textfile", "metrics", "gpu_node_textfile is metrics, but must be an absolute path outside /tmp and /var/tmp."),
+    ("gpu_node_textfile", "/tmp/x", "gpu_node_textfile is /tmp/x, but must be an absolute path outside /tmp and /var/tmp."),
     ("status_textfile", "metrics", "status_textfile is 'metrics', but must be an absolute path."),
     ("gpu_job_log_directory", "logs", "must be an absolute path."),
     ("prune_jobs_older_than", "a week", "must be an age such as 90s, 30m, 24h or 7d."),

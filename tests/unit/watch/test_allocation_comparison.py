@@ -342,6 +342,37 @@ def test_a_long_unused_allocation_is_found():
     assert Comparison(0).compare(Snapshot([], HELD, [], [A]), 0, 0) == []
 
 
+def test_a_card_that_computes_nothing_for_hours_is_found():
+    """The task has a process all the time, such as a notebook that somebody left open."""
+    comparison = Comparison(600)
+    present = (Use(A, "a", "py"),)
+
+    def compare(now, uses=present, **computed):
+        snapshot = Snapshot(list(uses), {"a": [Held("GPU", A, (A,))]}, [A], [A], computed={A: computed["a"]} if computed else {})
+        return [(one.name, one.since) for one in comparison.compare(snapshot, now, now)]
+
+    assert compare(0, a=True) == []
+    for now in range(60, 600, 60):
+        assert compare(now, a=False) == []
+    assert compare(600, a=False) == compare(660, a=False) == [("no-load", 0)]
+    assert compare(720, a=True) == []
+    assert compare(780, uses=(), a=False) == []
+    for now in range(840, 1320, 60):
+        assert compare(now, a=False) == []
+    assert compare(1320, a=False) == [("no-load", 720)]
+    assert compare(1380) == []  # the utilisation is unknown
+    for now in range(1440, 1980, 60):
+        assert compare(now, uses=(), a=False) == []
+    assert compare(1980, uses=(), a=False) == [("idle", 1380)]  # without a process, only that is said
+
+
+def test_tasks_that_share_a_computing_card_are_not_idle():
+    comparison, held = Comparison(60), {name: [Held("S", name, (A,))] for name in ("a", "b")}
+    for now in (0, 60, 120):
+        snapshot = Snapshot([Use(A, name, "py") for name in held], held, [A], [A], computed={A: True})
+        assert comparison.compare(snapshot, now, now) == []
+
+
 def test_one_of_several_cards_must_be_used():
     comparison, held = Comparison(60), {"a": [Held("PAIR", "p", (A, B))]}
     for now in (0, 60, 120):
@@ -389,7 +420,7 @@ def keeper(tmp_path, monkeypatch):
         path = tmp_path / "allocations.json"
         return json.loads(path.read_text())["found"] if path.exists() else []
 
-    compare.root, compare.clock = tmp_path / "docker", clock
+    compare.root, compare.clock, compare.check = tmp_path / "docker", clock, it
     return compare
 
 
@@ -404,6 +435,20 @@ def test_a_process_outside_containers_is_named_with_its_user(keeper, sleeper):
     keeper(on(A, sleeper))
     assert len(keeper(on(A, sleeper))) == 1
     assert keeper(None) == []  # NVML shows nothing
+
+
+def test_a_card_that_computed_between_two_comparisons_counts(keeper):
+    noted = []
+    comparison = keeper.check._comparison
+    compare = comparison.compare
+    comparison.compare = lambda snapshot, *times: noted.append(snapshot.computed) or compare(snapshot, *times)
+    for percent in (0, 3, 0, None):
+        keeper.check.note([{"uuid": A, "utilisation_percent": percent}, {"uuid": B, "utilisation_percent": 0}])
+    keeper(on(A))
+    keeper.check.note([{"uuid": A, "utilisation_percent": 0}, {"uuid": B, "utilisation_percent": None}])
+    keeper(on(A))
+    keeper(on(A))
+    assert noted == [{A: True, B: False}, {A: False}, {}]
 
 
 def test_reads_are_a_minute_apart_and_a_confirming_one_comes_sooner(keeper, sleeper):

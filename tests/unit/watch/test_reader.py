@@ -167,7 +167,7 @@ def test_after_a_boot_a_driver_has_time_to_start_its_cards(made, driver, clock):
 
 
 def test_hung_processes_are_reported_by_the_next_reading(made, driver, clock, monkeypatch):
-    monkeypatch.setattr(reader, "_processes", lambda opened: [driver() and {"uuid": "GPU-1", "pids": []}])
+    monkeypatch.setattr(reader, "_rows", lambda request, opened: [driver() and {"uuid": "GPU-1", "pids": []}])
     it = made(driver, limit=60)
     it.read()
     assert it.processes() == [{"uuid": "GPU-1", "pids": []}]

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,15 @@ def test_a_card_that_is_no_longer_advertised_is_not_reported_as_lost(it):
     """The watcher checked the card before a run locked the node. It writes after the run, and the run has replaced the card."""
     assert "advertises" in write(it, FAULT.replace(UUIDS[0], UUIDS[3]))["blocked"]
     assert shown(it) == [KEY + "ok"]
+
+
+def test_a_stopping_service_removes_the_metrics_of_the_cards(monkeypatch, tmp_path):
+    folder = tmp_path / "textfile"
+    folder.mkdir()
+    (folder / "gpu-swarm-cards.prom").write_text("# HELP gpu_swarm_cards_read_timestamp_seconds x\n")
+    monkeypatch.setattr(report._bounded, "run", lambda argv: (0, "stopping\n", ""))
+    report.stopped(str(tmp_path), {"textfile": str(folder)})
+    assert os.listdir(folder) == []
 
 
 def test_a_stopping_service_leaves_logged_errors(it, monkeypatch):

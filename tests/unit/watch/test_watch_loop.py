@@ -264,6 +264,53 @@ def test_a_card_that_is_lost_is_reported_with_where_it_is(node):
     assert warning.endswith(f" pci={PCI} serial=1322")
 
 
+# -- what the cards are doing --------------------------------------------------------------------------------------------
+
+
+def cards_now(node):
+    return json.loads((node.root / "run" / "gpu-swarm" / "cards.json").read_text())
+
+
+def test_each_inspection_writes_what_the_cards_are_doing(node):
+    node.step()
+    (card,) = cards_now(node)["cards"]
+    assert (card["uuid"], card["temperature_c"], card["utilisation_percent"], card["throttle"]) == (UUID, 34, 0, [])
+    node.set_nvml(T4 + "temperature = 90\nutilisation = 99\nthrottle = hw-thermal\n")
+    node.step()
+    (card,) = cards_now(node)["cards"]
+    assert (card["temperature_c"], card["utilisation_percent"], card["throttle"]) == (90, 99, ["hw_thermal"])
+
+
+def test_while_no_card_can_be_read_none_is_listed_and_a_slow_driver_changes_nothing(node):
+    node.step()
+    before = cards_now(node)
+    node.stop_nvml()
+    node.step()
+    assert cards_now(node) == before
+    node.go_on()
+    node.set_nvml(NO_DRIVER)
+    node.step(2)
+    assert (cards_now(node)["cards"], cards_now(node)["at"] > before["at"]) == ([], True)
+
+
+def test_a_card_that_reports_nothing_has_no_fault(node):
+    functions = ("TemperatureV", "Temperature", "PowerUsage", "UtilizationRates", "ClockInfo")
+    node.set_nvml(T4 + "".join(f"fault = nvmlDeviceGet{name}:unknown\n" for name in functions))
+    node.step(3)
+    (card,) = cards_now(node)["cards"]
+    assert (card["temperature_c"], card["utilisation_percent"], card["sm_clock_mhz"]) == (None, None, None)
+    assert (node.status["label"], node.written) == ("ok", [])
+
+
+def test_the_metrics_for_node_exporter_are_written_too(node):
+    folder = node.root / "textfile"
+    folder.mkdir()
+    node.settings["textfile"] = str(folder)
+    node.start()
+    node.step()
+    assert f'gpu_swarm_card_temperature_celsius{{UUID="{UUID}"}} 34' in (folder / "gpu-swarm-cards.prom").read_text()
+
+
 # -- errors that the driver logs -----------------------------------------------------------------------------------------
 
 
@@ -335,7 +382,8 @@ def test_a_full_disk_ends_nothing_and_is_said_once_for_each_file(node, capsys):
     assert faults(node) == [XID]
     assert not node.status_file.exists()
     said = capsys.readouterr().out
-    assert (said.count("File too large"), said.count(str(node.status_file)), said.count("events.json")) == (2, 1, 1)
+    assert said.count("File too large") == 3
+    assert [said.count(name) for name in (str(node.status_file), "/run/gpu-swarm/cards.json", "events.json")] == [1, 1, 1]
     node.step(2)
     assert node.status["label"].startswith(XID)
     assert len(node.written) == 1
