@@ -13,7 +13,8 @@ from ansible.utils import color
 from ..module_utils._ledger.pause_limit import PERCENT
 from ..module_utils._view import status
 from ..module_utils._view.fold import paragraphs
-from ..module_utils._view.status_text import Screen, plain
+from ..module_utils._view.record_text import ANSWERS, FIELDS, text_of
+from ..module_utils._view.status_text import SECTIONS, Screen, plain
 from ..module_utils._view.table import render
 from ..module_utils._view.verdicts import Verdict
 from ..plugin_utils._fleet import identity
@@ -38,7 +39,7 @@ OPTIONS = {
     "refused": {"type": "list", "elements": "dict", "default": []},
     "managers": {"type": "list", "elements": "str", "default": []},
     "service": {"type": "str", "default": ""},
-    "what": {"type": "str", "choices": ["all", "free", "holders", "pending", "faulty"], "default": "all"},
+    "what": {"type": "str", "choices": [*SECTIONS, *ANSWERS], "default": "all"},
     "output": {"type": "str", "choices": ["table", "json"], "default": "table"},
     "fault_limit": {"type": "int", "default": PERCENT},
     "hosts": {"type": "list", "elements": "str"},
@@ -114,6 +115,8 @@ class ActionModule(ActionBase):
     def _status(self, args, _task_vars):
         """Show the answer of a manager. If the answer also has an error, the task fails after the table."""
         ledger = args["ledger"]
+        if args["what"] in ANSWERS and not args["service"]:
+            return self._recorded(args)
         if "nodes" not in ledger:
             raise AnsibleActionFail(ledger["msg"])
         screen = Screen(self._width(), color.stringc if color.ANSIBLE_COLOR else plain)
@@ -131,6 +134,17 @@ class ActionModule(ActionBase):
         if ledger.get("msg"):
             answer.update(failed=True, msg=f"{ledger['manager']}: {ledger['msg']}")
         return last_words.LastWords(last_words.verdict_of(fleet_status["waiting"], fleet_status["wrong"]), line, text), answer
+
+    def _recorded(self, args):
+        """Show what a manager has recorded."""
+        answer = args["ledger"]
+        if "recorded_since" not in answer:
+            raise AnsibleActionFail(answer["msg"])
+        text = text_of(answer, self._width())
+        if args["output"] == "json":
+            self._display.display(json.dumps({key: answer[key] for key in FIELDS if key in answer}, ensure_ascii=False))
+            text = ""
+        return last_words.LastWords(last_words.DONE, "", text), {"waiting": [], "not_ready": []}
 
     # -- verify ----------------------------------------------------------------------------------------------------
 

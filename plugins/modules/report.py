@@ -57,9 +57,11 @@ options:
     type: str
     default: ""
   what:
-    description: The part of the fleet that O(of=status) shows.
+    description:
+      - The part of the fleet that O(of=status) shows. With V(usage), V(events) and V(card), O(ledger) is the result of
+        M(fleet.gpu_swarm.swarm_record).
     type: str
-    choices: [all, free, holders, pending, faulty]
+    choices: [all, free, holders, pending, faulty, usage, events, card]
     default: all
   output:
     description: With V(json), O(of=status) prints one line of JSON.
@@ -86,6 +88,7 @@ seealso:
   - module: fleet.gpu_swarm.swarm_explain
   - module: fleet.gpu_swarm.swarm_gpu_info
   - module: fleet.gpu_swarm.swarm_gpu_verify
+  - module: fleet.gpu_swarm.swarm_record
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

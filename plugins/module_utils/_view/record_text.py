@@ -18,7 +18,12 @@ from .fold import paragraphs
 from .table import NOTHING, render
 from .times import duration, moment
 
-USAGE, EVENTS, CARD = "usage", "events", "card"
+ANSWERS = USAGE, EVENTS, CARD = ("usage", "events", "card")
+# The fields of an answer, of which each answer has some.
+FIELDS = (
+    *("what", "by", "node", "since", "until", "now", "recorded_since", "last_reading", "rows"),
+    *("uuid", "model", "mib", "allocations", "events"),
+)
 # A value that was not seen, but computed from other times.
 ESTIMATED = "~"
 OLD_S = 900  # the managers' service reads the swarm at least this often, or something is wrong

@@ -26,7 +26,7 @@ _LATEST = 253402300799  # the end of the year 9999
 
 def since_of(text: str, now: float) -> float:
     """Return the time in seconds since 1970 that a user means with ``text``. Raises GpuSwarmError."""
-    word = str(text).strip()
+    word = text.strip()
     age = _AGE.fullmatch(word.lower())
     if age:
         return max(0.0, now - int(age.group(1)) * _SECONDS[age.group(2)])
@@ -34,6 +34,15 @@ def since_of(text: str, now: float) -> float:
         return datetime.strptime(word, "%Y-%m-%d").replace(tzinfo=timezone.utc).timestamp()
     except ValueError:
         raise GpuSwarmError("since is '%s'. Write %s." % (printable(word[:40]), WANTED)) from None
+
+
+def is_since(text: str) -> bool:
+    """Return whether ``since_of`` takes this text."""
+    try:
+        since_of(text, 0)
+    except GpuSwarmError:
+        return False
+    return True
 
 
 def duration(seconds: float | None) -> str:

@@ -20,6 +20,7 @@ MODULES = {
     "swarm_gpu_info": ("nodes",),
     "swarm_job": ("answered",),
     "swarm_job_prune": ("removed", "wrong"),
+    "swarm_record": ("recorded_since",),
     "swarm_stack": ("answered",),
 }
 # The values of these keys must be true as well. The module's action sets ``answered``. ``wrong`` means wrong arguments, which no other manager would

@@ -67,6 +67,12 @@ def _is_age(value: Any) -> bool:
     return bool(AGE.fullmatch(str(value).strip().lower()))
 
 
+def _is_since(value: Any) -> bool:
+    from ...module_utils._view.times import is_since  # imported here: only status needs it
+
+    return is_since(str(value))
+
+
 def _is_python(value: Any) -> bool:
     return bool(re.fullmatch(r"([0-9]+\.[0-9]+)?", str(value)))
 
@@ -195,8 +201,27 @@ PLAYBOOKS = (
         "show the owner of each task.",
     ),
     Setting(
-        "status_what", "str", "all", "the section to show", choices=("all", "free", "holders", "pending", "faulty"), once=True,
-        details="`-e what=free` is the short form. The exit status is always that of the whole fleet.",
+        "status_what", "str", "all", "the section to show", once=True,
+        choices=("all", "free", "holders", "pending", "faulty", "usage", "events", "card"),
+        details="`-e what=free` is the short form. The exit status is that of the whole fleet. `usage`, `events` and `card` come from the record of "
+        "the managers, and their exit status is 0.",
+    ),
+    Setting(
+        "status_since", "str", "", "the begin of `what=usage` and `what=events`", once=True, empty=True, fits=_is_since,
+        wants="a time such as 30m, 12h, 7d or 4w, or a day (UTC) such as 2026-11-20",
+        details="`-e since=7d` is the short form. If it is empty, `usage` covers 7 days and `events` 12 hours.",
+    ),
+    Setting(
+        "status_by", "str", "owner", "what `what=usage` is counted by", choices=("owner", "service", "model", "node"), once=True,
+        details="`-e by=node` is the short form.",
+    ),
+    Setting(
+        "status_node", "str", "", "only events of this node, with `what=events`", once=True,
+        details="The node's hostname or id. `-e node=gpu-1` is the short form. If it is empty, the events of all nodes are shown.",
+    ),
+    Setting(
+        "status_card", "str", "", "the card of `what=card`", once=True,
+        details="The UUID of a GPU or MIG device, or its beginning. `-e card=GPU-5fa2e7a4` is the short form.",
     ),
     Setting(
         "status_output", "str", "table", "the output format", choices=("table", "json"), once=True,
