@@ -23,6 +23,7 @@ from .._metrics.keeper import Keeper
 from .._node.manager_state import DIRECTORIES, JOBS, PAUSE, RECORD, SHARED
 from .._program.installed import SETTINGS
 from .._program.lifetime import notify, publish, say
+from .._record.recorder import Recorder
 from .directories import Directories
 from .leader_claims import LeaderClaims
 from .pausing import STATUS, Pausing
@@ -92,6 +93,7 @@ def _parts(settings: Mapping[str, Any]) -> list[Callable[..., None]]:
     if RECORD in settings:
         directory = os.path.join(settings["state_dir"], SHARED[RECORD])
         limit = (settings.get(PAUSE) or {}).get("limit", PERCENT)
+        observers.append(Observer("the record of allocations and events", Recorder(directory).observe))
         observers.append(Observer("the status for people on this manager", Snapshot(directory, limit).observe))
     parts.append(Readings(observers, say))
     if settings.get(JOBS):

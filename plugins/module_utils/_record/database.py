@@ -138,7 +138,8 @@ def _create_with_mode(path: str) -> None:
         os.fchmod(handle, MODE)
         group = os.stat(os.path.dirname(path)).st_gid
         if os.fstat(handle).st_gid != group:
-            os.fchown(handle, -1, group)
+            with contextlib.suppress(PermissionError):  # the service may not, and needs not: a new file has the group of its setgid folder
+                os.fchown(handle, -1, group)
     finally:
         os.close(handle)
 

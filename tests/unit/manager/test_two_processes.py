@@ -96,3 +96,8 @@ def test_the_first_continues_if_the_second_is_killed_and_ends_on_a_stop(start):
     assert first.poll() is None
     first.terminate()
     assert first.wait(60) == 0
+
+
+def test_the_service_starts_with_the_code_that_records(start, tmp_path):
+    it = start(record={}, state_dir=str(tmp_path))
+    assert "the nodes cannot be read now" in it.stdout.readline()
