@@ -13,6 +13,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from .._printable import printable
 from .._tasks.tasks import age
+from .._view.fleet_cards import short
 from .._view.record_text import OLD_S
 from .._view.table import NOTHING
 from .._view.times import duration
@@ -134,7 +135,7 @@ def _line(card: Card, activity: Mapping[str, Card], now: float) -> Line:
     kind = next((part["kind"] for part in card["parts"]), "")
     return {
         "node": card["node"],
-        "card": _short(card["card"]) if card["card"] else kind,
+        "card": short(card["card"]) if card["card"] else kind,
         "uuid": card["card"] or "",  # for the filter and the order
         "state": card["state"],
         "used": _used(card["parts"]),
@@ -144,11 +145,6 @@ def _line(card: Card, activity: Mapping[str, Card], now: float) -> Line:
         "now": _activity(activity.get(str(card["card"]))),
         "task": ", ".join(dict.fromkeys(part["task"] for part in taken)) or card["reason"] or NOTHING,
     }
-
-
-def _short(uuid: str) -> str:
-    """Return the beginning of a UUID, long enough for ``gpu-swarm card``."""
-    return uuid[:12] if uuid.startswith(("GPU-", "MIG-")) else uuid
 
 
 def _used(parts: Sequence[Card]) -> str:

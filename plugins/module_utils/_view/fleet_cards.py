@@ -84,6 +84,11 @@ def _exclude(node: Mapping[str, Any], rows: dict[str, Row]) -> list[Row]:
     return unnamed
 
 
+def short(card: str) -> str:
+    """Return the beginning of a UUID, which is long enough to name the card."""
+    return card[:12] if card.startswith(GPU_VALUES) else card
+
+
 # -- parts -----------------------------------------------------------------------------------------------------------
 
 

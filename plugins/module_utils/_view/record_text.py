@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Sequence
 
 from .._printable import printable
+from .fleet_cards import short
 from .fold import paragraphs
 from .table import NOTHING, render
 from .times import duration, moment
@@ -97,9 +98,15 @@ def _events(answer: Mapping[str, Any], width: int | None) -> str:
     return "%s:\n\n%s" % (head, _event_table(answer["rows"], width)) if answer["rows"] else head + ": no events."
 
 
-def _event_table(events: list[Mapping[str, Any]], width: int | None) -> str:
-    rows = [(moment(row["since"] or row["at"]), row["hostname"] or row["node"] or NOTHING, row["what"], row["text"]) for row in events]
-    return render(("time (UTC)", "node", "what", "details"), rows, width)
+def _event_table(events: Sequence[Mapping[str, Any]], width: int | None, of_one_card: bool = False) -> str:
+    headings, rows = ["time (UTC)", "node", "what", "details"], []
+    for row in events:
+        rows.append([moment(row["since"] or row["at"]), row["hostname"] or row["node"] or NOTHING, row["what"], row["text"]])
+    if any(row.get("card") for row in events) and not of_one_card:
+        headings.insert(2, "card")
+        for cells, row in zip(rows, events):
+            cells.insert(2, short(row["card"]) if row.get("card") else NOTHING)
+    return render(headings, rows, width)
 
 
 def _card(answer: Mapping[str, Any], width: int | None) -> str:
@@ -110,7 +117,7 @@ def _card(answer: Mapping[str, Any], width: int | None) -> str:
     columns = ("from (UTC)", "to", "for", "service", "owner", "node", "kind", "ended")
     rows = [_allocation(row, answer["now"]) for row in answer["allocations"]]
     parts.append(render(columns, rows, width) if rows else "No task is recorded for it.")
-    parts.append(_event_table(answer["events"], width) if answer["events"] else "No events are recorded for it.")
+    parts.append(_event_table(answer["events"], width, of_one_card=True) if answer["events"] else "No events are recorded for it.")
     return "\n\n".join(parts)
 
 
