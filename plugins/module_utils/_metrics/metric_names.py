@@ -41,7 +41,7 @@ SCHEDULABLE = Metric(
 FAULTY = Metric("gpu_swarm_node_resources_faulty", (*NODE, "kind"), "Resources of a kind that a node's watcher reports as faulty.")
 
 GPU_ALLOCATED = Metric(
-    "gpu_swarm_gpu_allocated", ("UUID", *NODE, "kind", "service"), "A GPU or MIG device that is allocated to a task of this service."
+    "gpu_swarm_gpu_allocated", ("UUID", *NODE, "kind", "service", "owner"), "A GPU or MIG device that is allocated to a task of this service."
 )
 GPU_FREE = Metric("gpu_swarm_gpu_free", ("UUID", *NODE, "kind"), "A GPU or MIG device that is advertised and allocated to no task.")
 GPU_FAULT = Metric(
@@ -54,6 +54,9 @@ TWICE = Metric("gpu_swarm_resources_allocated_twice", (), "Number of named resou
 GPU_TWICE = Metric("gpu_swarm_gpu_allocated_twice", ("UUID", *NODE, "kind"), "Number of tasks to which such a GPU is allocated.")
 
 SERVICE_ALLOCATED = Metric("gpu_swarm_service_resources_allocated", ("service", "kind"), "Resources of a kind that are allocated to a service.")
+OWNER_ALLOCATED = Metric(
+    "gpu_swarm_owner_resources_allocated", ("owner", "kind"), "Resources of a kind that are allocated to the services of an owner."
+)
 PENDING_SERVICES = Metric("gpu_swarm_pending_services", (), "Number of services with pending tasks.")
 PENDING = Metric("gpu_swarm_pending_tasks", ("service",), "Number of pending tasks of a service.")
 PENDING_SINCE = Metric("gpu_swarm_pending_since_timestamp_seconds", ("service",), "When the first pending task of a service began to wait.")
@@ -93,7 +96,7 @@ METRICS: tuple[Metric, ...] = (
     NODES, NODE_INFO, NODE_STATE, NODE_SINCE, NODE_HEALTH, NODE_DRIFT,
     ADVERTISED, ALLOCATED, FREE, SCHEDULABLE, FAULTY,
     GPU_ALLOCATED, GPU_FREE, GPU_FAULT, GPU_FAULT_SINCE, TWICE, GPU_TWICE,
-    SERVICE_ALLOCATED, PENDING_SERVICES, PENDING, PENDING_SINCE, PENDING_WANTS, PENDING_POSSIBLE, UNRESERVED_SERVICES, UNRESERVED,
+    SERVICE_ALLOCATED, OWNER_ALLOCATED, PENDING_SERVICES, PENDING, PENDING_SINCE, PENDING_WANTS, PENDING_POSSIBLE, UNRESERVED_SERVICES, UNRESERVED,
     ISOLATION, NODE_ISOLATION, ISOLATION_FOUND, ISOLATION_READ, ALLOCATION_FINDINGS, GPU_ALLOCATION_FINDING, GPU_ALLOCATION_FINDING_SINCE,
     LEASE_SINCE, LEASE_UNTIL, RUN_END, RUN_HOSTS,
 )  # fmt: skip

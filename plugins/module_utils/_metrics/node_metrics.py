@@ -31,7 +31,8 @@ ALWAYS = ((READY, ""), ("paused", BY_RUN), ("paused", BY_FAULT), ("paused", BY_H
 MOST_KINDS = 50
 
 
-def of_nodes(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
+def of_nodes(ledger: Mapping[str, Any], now: float, owners: Mapping[str, str]) -> Iterator[Sample]:
+    """``owners`` are the values of the label ``owner`` by service."""
     records = ledger["nodes"]
     counts = Counter(state_of(record) for record in records)
     for key in sorted({*ALWAYS, *counts}):
@@ -40,7 +41,7 @@ def of_nodes(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
     for record in records:
         yield from _node(record, now)
         yield from _resources(record, kinds)
-        yield from _gpus(record)
+        yield from _gpus(record, owners)
     yield from _allocated_twice(ledger["held_twice"])
 
 
@@ -113,14 +114,14 @@ def _is_unfit(reported: Mapping[str, Any] | None) -> bool:
     return bool(reported and reported["state"] == FAULT and not reported["returned"])
 
 
-def _gpus(record: Mapping[str, Any]) -> Iterator[Sample]:
+def _gpus(record: Mapping[str, Any], owners: Mapping[str, str]) -> Iterator[Sample]:
     node, reported = _node_labels(record), record["health"]
     for kind, entry in record["resources"].items():
         if entry["type"] == "named" and all(item["value"].startswith(("GPU-", "MIG-")) for item in entry["held"]):
             # Several slots of a card are one GPU. A group of GPUs is several GPUs.
             cards = ((card, item["service"] or "") for item in entry["held"] for card in devices_of(item["value"]))
             for card, service in dict.fromkeys(cards):
-                yield Sample(metric_names.GPU_ALLOCATED, (card, *node, kind, service), 1)
+                yield Sample(metric_names.GPU_ALLOCATED, (card, *node, kind, service, owners[service]), 1)
         if is_of_gpus(entry):
             allocated = {card for item in entry["held"] for card in devices_of(item["value"])}
             for card in dict.fromkeys(card for value in entry["free"] for card in devices_of(value)):

@@ -20,6 +20,7 @@ from .._textfile import exposition
 from .._textfile.exposition import Sample
 from . import metric_names
 from .node_metrics import of_nodes
+from .owner_labels import owner_labels
 from .service_metrics import of_services
 
 # The runs that record their end.
@@ -36,8 +37,9 @@ def rendered(ledger: Mapping[str, Any], now: float, source: str) -> str:
 def samples(ledger: Mapping[str, Any], now: float, source: str) -> Iterator[Sample]:
     yield Sample(metric_names.SNAPSHOT, (), now)
     yield _info(ledger, source)
-    yield from of_nodes(ledger, now)
-    yield from of_services(ledger, now)
+    owners = owner_labels(ledger)
+    yield from of_nodes(ledger, now, owners)
+    yield from of_services(ledger, now, owners)
     yield from _isolation(ledger, ledger["swarm"].get("isolation"), now)
     yield from _allocation_findings(ledger.get("allocation_findings") or ())
     yield from _lease(ledger["swarm"].get("lease"), now)

@@ -17,13 +17,15 @@ from .._tasks.tasks import epoch
 from .._textfile.exposition import Sample
 from . import metric_names
 from .bounds import OTHERS, heaviest
+from .owner_labels import allocations
 
 # The most services for each of these metrics. All further services share one name.
 MOST_SERVICES = 50
 
 
-def of_services(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
-    yield from _allocated(ledger)
+def of_services(ledger: Mapping[str, Any], now: float, owners: Mapping[str, str]) -> Iterator[Sample]:
+    """``owners`` are the values of the label ``owner`` by service."""
+    yield from _allocated(ledger, owners)
     yield from _pending(ledger, now)
     # A service that reserves memory of a GPU gets no device unless the service sets the variable. So such a service is not counted.
     seeing = sorted(service["service"] for service in ledger["unreserved"] if not service["reserves"])
@@ -32,12 +34,10 @@ def of_services(ledger: Mapping[str, Any], now: float) -> Iterator[Sample]:
         yield Sample(metric_names.UNRESERVED, (service,), 1)
 
 
-def _allocated(ledger: Mapping[str, Any]) -> Iterator[Sample]:
+def _allocated(ledger: Mapping[str, Any], owners: Mapping[str, str]) -> Iterator[Sample]:
     amounts: dict[tuple[str, str], int] = Counter()
-    for record in ledger["nodes"]:
-        for kind, entry in record["resources"].items():
-            for item in entry["held"]:
-                amounts[item["service"] or "", kind] += item.get("amount", 1)
+    for service, kind, amount in allocations(ledger):
+        amounts[service, kind] += amount
     weights: dict[str, float] = {}
     for (service, _kind), amount in amounts.items():
         weights[service] = max(weights.get(service, 0), amount)
@@ -47,6 +47,15 @@ def _allocated(ledger: Mapping[str, Any]) -> Iterator[Sample]:
         sums[service if service in largest else OTHERS, kind] += amount
     for labels, amount in sums.items():
         yield Sample(metric_names.SERVICE_ALLOCATED, labels, amount)
+    yield from _allocated_to_owners(amounts, owners)
+
+
+def _allocated_to_owners(amounts: Mapping[tuple[str, str], int], owners: Mapping[str, str]) -> Iterator[Sample]:
+    sums: dict[tuple[str, str], int] = Counter()
+    for (service, kind), amount in amounts.items():
+        sums[owners[service], kind] += amount
+    for labels, amount in sums.items():
+        yield Sample(metric_names.OWNER_ALLOCATED, labels, amount)
 
 
 # -- pending ---------------------------------------------------------------------------------------------------------

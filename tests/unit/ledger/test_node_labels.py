@@ -47,7 +47,7 @@ def record(labels: dict[str, str], report: Label | None = None, kind: str = "NVI
 def display_values(one: dict[str, Any]) -> tuple[str, str, str]:
     """Return the model from ``status``, the model from the metrics, and the report about the node from ``status``."""
     ledger = {"nodes": [one], "kinds": {}, "held_twice": [], "on_gpu_nodes": [], "swarm": {}, "pools": {}, "finished_jobs": []}
-    metrics = next(sample for sample in of_nodes(ledger, 0.0) if sample.metric.name == "gpu_swarm_node_info")
+    metrics = next(sample for sample in of_nodes(ledger, 0.0, {}) if sample.metric.name == "gpu_swarm_node_info")
     found = status(ledger)
     return found["totals"][0]["model"], metrics.labels[3], found["nodes"][0]["why"]
 

@@ -13,7 +13,7 @@ from swarm_api import RECORDED_AT, A, B, discrete, named, node, pending, recorde
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY, LEFT_OUT
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import bounds, metric_names, node_metrics, service_metrics
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import bounds, metric_names, node_metrics, owner_labels, service_metrics
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.samples import rendered
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 
@@ -24,10 +24,11 @@ MARK = "gpu-swarm.former-availability"
 PAUSED = {MARK: "active", "gpu-swarm.paused-since": "2026-11-20T11:00:00Z"}
 
 
-def file_of(nodes=(), tasks=(), services=(), lease=None, last_run=None, isolation=None, now=NOW, allocation_findings=()):
+def file_of(nodes=(), tasks=(), services=(), lease=None, last_run=None, isolation=None, now=NOW, allocation_findings=(), owners=None):
     values = ledger(Listed(list(nodes), list(tasks), list(services), now), "gpu-swarm.", ["*"])
     values["swarm"] = {"id": "c1", "lease": lease, "last_run": last_run, "isolation": isolation}
     values["allocation_findings"] = allocation_findings
+    values["owners"] = owners or {}
     return rendered(values, now, "status")
 
 
@@ -148,7 +149,7 @@ def test_an_amount_and_what_is_no_longer_advertised():
     assert amounts(values, "VRAM") == (16000, 6000, 10000, 10000, 0)
     assert amounts(values) == (0, 1, 0, 0, 0)
     assert values["service_resources_allocated", "VRAM", "train"] == 6000
-    assert values["gpu_allocated", A, GPU, "train"] == 1
+    assert values["gpu_allocated", A, GPU, "", "train"] == 1
 
 
 def test_the_number_of_kinds_of_a_node_is_limited():
@@ -212,7 +213,7 @@ def test_slots_follow_their_card():
         task("t3", given=named(first, second), slot=3),
     ]
     values = read([node(resources=named(first, second, other))], tasks, [service()])
-    assert [key for key in values if key[0] == "gpu_allocated"] == [("gpu_allocated", card, GPU, "train") for card in (A, B)]
+    assert [key for key in values if key[0] == "gpu_allocated"] == [("gpu_allocated", card, GPU, "", "train") for card in (A, B)]
     assert values["resources_allocated_twice",] == 2
     assert {key: value for key, value in values.items() if key[0] == "gpu_allocated_twice"} == {("gpu_allocated_twice", A, GPU): 3}
 
@@ -220,7 +221,7 @@ def test_slots_follow_their_card():
 def test_a_group_counts_for_each_of_its_cards():
     tasks = [task("t1", given=named(f"{A}+{B}")), task("t2", given=named(f"{A}+{B}"), slot=2)]
     values = read([node(resources=named(f"{A}+{B}"))], tasks, [service()])
-    assert [key for key in values if key[0] == "gpu_allocated"] == [("gpu_allocated", card, GPU, "train") for card in (A, B)]
+    assert [key for key in values if key[0] == "gpu_allocated"] == [("gpu_allocated", card, GPU, "", "train") for card in (A, B)]
     twice = {("gpu_allocated_twice", card, GPU): 2 for card in (A, B)}
     assert {key: value for key, value in values.items() if key[0] == "gpu_allocated_twice"} == twice
 
@@ -274,6 +275,39 @@ def test_an_array_of_jobs_is_one_service():
     assert [line for line in text.splitlines() if line.startswith("gpu_swarm_service_")] == [
         'gpu_swarm_service_resources_allocated{service="train",kind="NVIDIA-GPU"} 200'
     ]
+
+
+def allocated_to(owners, count, given):
+    """Return what is allocated to each owner. Service number N has N + 1 GPUs if ``given`` is true, or else one."""
+    services = [service(f"s{one}", f"job-{one}") for one in range(count)]
+    cards = [[f"GPU-{one}-{card}" for card in range(one + 1 if given else 1)] for one in range(count)]
+    tasks = [task(f"t{one}", service=f"s{one}", given=named(*cards[one])) for one in range(count)]
+    return read([node()], tasks, services, owners=owners)
+
+
+def test_the_owner_of_a_service_has_its_resources():
+    values = allocated_to({"job-1": "alice", "job-2": "bob", "job-3": "alice", "gone": "carol"}, 4, True)
+    shown = {key[2]: value for key, value in values.items() if key[0] == "owner_resources_allocated"}
+    assert shown == {"": 1, "alice": 6, "bob": 3}
+    assert values["gpu_allocated", "GPU-1-0", GPU, "alice", "job-1"] == 1
+    assert values["gpu_allocated", "GPU-0-0", GPU, "", "job-0"] == 1
+
+
+def test_many_owners_are_some_owners_and_all_others():
+    count = owner_labels.MOST_OWNERS + 5
+    values = allocated_to({f"job-{one}": f"owner {one}" for one in range(1, count)}, count, True)
+    shown = {key[2]: value for key, value in values.items() if key[0] == "owner_resources_allocated"}
+    assert len(shown) == owner_labels.MOST_OWNERS + 2
+    assert shown[bounds.OTHERS] == sum(one + 1 for one in range(1, 5))  # the four smallest
+    assert shown[""] == 1
+    assert values["gpu_allocated", "GPU-1-0", GPU, bounds.OTHERS, "job-1"] == 1
+
+
+def test_owners_whose_shown_names_are_equal_are_added():
+    long = "x" * 500
+    values = allocated_to({"job-0": long + "1", "job-1": long + "2", "job-2": '"}\n'}, 3, False)
+    shown = {key[2]: value for key, value in values.items() if key[0] == "owner_resources_allocated"}
+    assert shown == {"x" * 128: 2, '"}\n': 1}
 
 
 def test_a_service_that_sees_gpus():
