@@ -358,7 +358,9 @@ isolation_level:
   type: str
   version_added: 0.3.0
 react:
-  description: The service on a manager, with its C(version), the C(settings) of each part that a run installs, and C(running).
+  description:
+    - The service on a manager, with its C(version), the version of its C(command), the C(settings) of each part that a run installs, and
+      C(running).
   returned: success; null if it is not installed
   type: dict
   version_added: 0.3.0

@@ -35,6 +35,18 @@ options:
     description: Whether the service records what it reads, below C(record) in O(state_dir). With V(false) the existing record stays.
     type: bool
     default: true
+  page:
+    description: Whether the service keeps a page of the fleet up to date, below C(page) in O(state_dir). With V(false) the page is removed.
+    type: bool
+    default: false
+  page_template:
+    description: The template of the page. The action of the same name adds it.
+    type: str
+    default: ''
+  grafana_url:
+    description: The address of Grafana, to which the page links. If empty, it has no link.
+    type: str
+    default: ''
   docker_socket:
     description: The Docker daemon's socket.
     type: path
@@ -66,8 +78,9 @@ from ansible.module_utils.basic import AnsibleModule
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._bounded import run
 from ..module_utils._errors import GpuSwarmError
+from ..module_utils._files import digest
 from ..module_utils._manager.parts import ManagerService
-from ..module_utils._node.manager_state import PAUSE, RECORD
+from ..module_utils._node.manager_state import PAGE, PAUSE, RECORD
 from ..module_utils._program.installer import Machine
 
 
@@ -78,6 +91,9 @@ def main():
             limit=dict(type="int", default=20),
             metrics_directory=dict(type="str", default=""),
             record=dict(type="bool", default=True),
+            page=dict(type="bool", default=False),
+            page_template=dict(type="str", default=""),
+            grafana_url=dict(type="str", default=""),
             docker_socket=dict(type="path", default="/var/run/docker.sock"),
             state_dir=dict(type="path", default="/var/lib/gpu-swarm"),
         ),
@@ -86,7 +102,8 @@ def main():
     params = module.params
     if not 1 <= params["limit"] <= 100:
         module.fail_json(msg="limit is %d, but must be from 1 to 100 (role: swarm_member_react_limit). Nothing was changed." % params["limit"])
-    service = ManagerService(params["state_dir"], params["docker_socket"], Machine(run, module.atomic_move))
+    machine = Machine(run, module.atomic_move)
+    service = ManagerService(params["state_dir"], params["docker_socket"], machine, params["page_template"])
     try:
         changed = service.converge(parts_of(params), module.check_mode)
     except GpuSwarmError as problem:
@@ -99,6 +116,7 @@ def parts_of(params):
     return {
         PAUSE: {name: params[name] for name in ("limit", "metrics_directory")} if params["pause"] else None,
         RECORD: {} if params["record"] else None,
+        PAGE: {"grafana_url": params["grafana_url"], "template": digest(params["page_template"].encode("utf-8"))} if params["page"] else None,
     }
 
 

@@ -43,7 +43,7 @@ ROOMS = (
     Room("plugin_utils/_stack", CONTROLLER, "Compose to stack", "translates a Compose file into the stack file that a swarm takes; reads job files"),
     Room("plugin_utils/_classes", CONTROLLER, "classes of nodes", "which nodes x-gpu of a service means, and which image a node runs best"),
     Room("plugin_utils/_settings", CONTROLLER, "declared, checked", "the settings of playbooks and roles: declared once, checked before a change"),
-    Room("module_utils/_manager", MANAGER, "between two runs", "the service on a manager: pauses nodes, writes metrics and a record, removes jobs"),
+    Room("module_utils/_manager", MANAGER, "between two runs", "a manager's service: pauses nodes, writes metrics, record, page, removes jobs"),
     Room("module_utils/_page", MANAGER, "one HTML file", "the page of the fleet: which data it shows, and the HTML file"),
     Room("module_utils/_command", MANAGER, "gpu-swarm", "the command gpu-swarm: shows the fleet to people who are logged in on a manager"),
     Room("module_utils/_view", MANAGER, "what people see", "the status and its tables, as managers and playbooks show them"),

@@ -16,18 +16,19 @@ from typing import Any, Callable, Mapping
 from .. import _files
 from .._errors import GpuSwarmError
 from .._metrics import file
-from .._node.manager_state import DIRECTORIES, HOME, JOBS, PAUSE, RECORD, SHARED, UNIT, manager_state
+from .._node.manager_state import DIRECTORIES, HOME, JOBS, PAGE, PAUSE, RECORD, SHARED, TEMPLATE, UNIT, manager_state
 from .._program import hardened
 from .._program.code import Code
 from .._program.installed import is_changing
 from .._program.installer import Machine, Service
 from .._program.own_python import require_own_python
 from .._program.unit import Unit, has_gpus
+from .installed_command import InstalledCommand
 from .shared_directories import SharedDirectories, group_id
 from .snapshot import NAME as SNAPSHOT
 
 CODE = Code("_manager/two_processes.py")
-PARTS = (PAUSE, JOBS, RECORD)
+PARTS = (PAUSE, JOBS, RECORD, PAGE)
 # {part: its settings, or None if the part is removed}.
 Wanted = Mapping[str, "Mapping[str, Any] | None"]
 _LINKS = {PAUSE: "metrics", JOBS: "logs"}  # each part has a link to the directory that the part writes to
@@ -49,6 +50,7 @@ RuntimeDirectory=gpu-swarm-manager
 RuntimeDirectoryMode=0700
 RuntimeDirectoryPreserve=restart
 """
+_TEMPLATE_MODE = 0o600
 # Units and directories that this service replaces.
 _FORMER = (("gpu-swarm-react.service", "react"), ("gpu-swarm-prune-jobs.timer", "prune-jobs"), ("gpu-swarm-prune-jobs.service", "prune-jobs"))
 
@@ -57,12 +59,14 @@ class ManagerService:
     """The service of one manager."""
 
     def __init__(
-        self, state_dir: str, docker_socket: str, machine: Machine, group_id: Callable[[], int | None] = group_id
+        self, state_dir: str, docker_socket: str, machine: Machine, page_template: str = "", group_id: Callable[[], int | None] = group_id
     ) -> None:
         self._state_dir = state_dir
         self._socket = docker_socket
         self._machine = machine
+        self._page_template = page_template.encode("utf-8")
         self._group_id = group_id
+        self._command = InstalledCommand(machine.root, machine.move)
         self._home = os.path.join(state_dir, HOME)
         self._unit = Unit(UNIT, *machine, may_reload=not has_gpus(machine.root))
 
@@ -72,6 +76,7 @@ class ManagerService:
             installs = {part: settings for part, settings in wanted.items() if settings is not None}
             if installs:
                 require_own_python()
+                self._command.require_free()
             for part in installs:
                 self._require_usable(part, _directory(installs, part))
             changed = any(self.has(part) for part in wanted if part not in installs) or bool(installs and not self.is_current(installs))
@@ -94,7 +99,9 @@ class ManagerService:
     def is_current(self, installs: Mapping[str, Mapping[str, Any]]) -> bool:
         """Return whether the service runs with these settings of these parts."""
         wanted = self._with(installs)
-        if not self._service(wanted).is_current(wanted, self._unit_text()) or not self._shared(wanted).are_current():
+        if not self._service(wanted).is_current(wanted, self._unit_text()) or not self._command.is_current():
+            return False
+        if not self._shared(wanted).are_current() or not self._has_template(wanted):
             return False
         return all(self._runs(part, settings) for part, settings in installs.items())
 
@@ -115,8 +122,6 @@ class ManagerService:
             self._start(settings)
         else:
             self._remove()
-        if RECORD not in settings:
-            _files.remove(os.path.join(self._state_dir, SHARED[RECORD], SNAPSHOT))  # nobody updates it any more
 
     def _remove(self) -> None:
         settings = self._service({}).settings() or {}
@@ -130,9 +135,19 @@ class ManagerService:
         if directory:
             file.remove(directory)
         self._service({}).remove()
+        self._command.remove()
+        self._remove_outdated({})
         self._shared({}).converge()
         if os.path.isdir(self._state_dir) and not os.listdir(self._state_dir):  # only if nothing else uses this directory
             os.rmdir(self._state_dir)
+
+    def _remove_outdated(self, settings: Mapping[str, Any]) -> None:
+        """Remove the files that no part updates any more. The service has stopped writing them. The record is kept."""
+        if RECORD not in settings:
+            _files.remove(os.path.join(self._state_dir, SHARED[RECORD], SNAPSHOT))
+        if PAGE not in settings:
+            _files.remove(self._template_path())
+            shutil.rmtree(os.path.join(self._state_dir, SHARED[PAGE]), ignore_errors=True)
 
     # -- parts -------------------------------------------------------------------------------------------------
 
@@ -145,7 +160,14 @@ class ManagerService:
         return {**{part: dict(settings) for part, settings in parts.items() if settings is not None}, "docker_socket": socket}
 
     def _shared(self, settings: Mapping[str, Any]) -> SharedDirectories:
-        return SharedDirectories(self._state_dir, [name for part, name in SHARED.items() if part in settings], self._group_id())
+        directories = {name: part == PAGE for part, name in SHARED.items() if part in settings}
+        return SharedDirectories(self._state_dir, directories, self._group_id())
+
+    def _template_path(self) -> str:
+        return os.path.join(self._home, TEMPLATE)
+
+    def _has_template(self, settings: Mapping[str, Any]) -> bool:
+        return PAGE not in settings or _files.digest(_files.Snapshot.take(self._template_path()).data) == settings[PAGE]["template"]
 
     def _start(self, settings: Mapping[str, Any]) -> None:
         logs = _directory(settings, JOBS)
@@ -157,6 +179,7 @@ class ManagerService:
                     "changed." % (_SETTINGS[JOBS], logs)
                 )
         self._shared(settings).converge()
+        self._command.install()
         self._remove_former()
         former = _directory(self._service({}).settings() or {}, PAUSE)
         if former and former != _directory(settings, PAUSE):
@@ -164,12 +187,15 @@ class ManagerService:
             file.remove(former)
         service = self._service(settings)
         service.install(settings)
+        if PAGE in settings and self._page_template:
+            _files.write(self._template_path(), self._page_template, self._machine.move, _TEMPLATE_MODE)
         failure = service.start(self._unit_text())
         if failure is not None:
             raise GpuSwarmError(
                 "%s did not start: %s. Check 'journalctl -u %s' and run this again. Or set swarm_member_react: false and gpu_swarm_record: false "
                 "to do without it; then nothing pauses a node between two runs, and nothing is recorded." % (UNIT, failure, UNIT)
             )
+        self._remove_outdated(settings)
 
     def _require_usable(self, part: str, directory: str) -> None:
         """Raise GpuSwarmError if systemd's limits would keep the service from this directory of the part, or from dockerd's socket."""

@@ -20,12 +20,13 @@ from typing import Any, Callable, Mapping, Sequence
 
 from .._ledger.pause_limit import PERCENT
 from .._metrics.keeper import Keeper
-from .._node.manager_state import DIRECTORIES, JOBS, PAUSE, RECORD, SHARED
+from .._node.manager_state import DIRECTORIES, JOBS, PAGE, PAUSE, RECORD, SHARED, TEMPLATE
 from .._program.installed import SETTINGS
 from .._program.lifetime import notify, publish, say
 from .._record.recorder import Recorder
 from .directories import Directories
 from .leader_claims import LeaderClaims
+from .page_file import PageFile
 from .pausing import STATUS, Pausing
 from .readings import Observer, Readings
 from .removal_of_jobs import RemovalOfJobs
@@ -43,7 +44,7 @@ SILENT_S = 180  # without a sign of life for this time, the kernel ends the seco
 def main() -> None:
     home = os.path.dirname(os.path.abspath(sys.argv[0]))  # a link to the code of the running service
     with open(os.path.join(home, SETTINGS), encoding="utf-8") as stream:
-        settings = {**json.load(stream), "state_dir": os.path.dirname(home)}
+        settings = {**json.load(stream), "home": home}
     os.umask(_UMASK)
     if sys.argv[1:] == [SECOND]:
         _limit_memory(SECOND_MIB)
@@ -83,22 +84,36 @@ def _run_second(settings: Mapping[str, Any], alive: Callable[[], object]) -> Non
 
 def _parts(settings: Mapping[str, Any]) -> list[Callable[..., None]]:
     paths = [(settings.get(part) or {}).get(name) or "" for part, name in DIRECTORIES.items()]
-    paths += [os.path.join(settings["state_dir"], name) for part, name in SHARED.items() if part in settings]
-    parts: list[Callable[..., None]] = [Directories(paths, _restart_service)]
-    observers: list[Observer] = []
+    parts: list[Callable[..., None]] = [Directories([*paths, *_shared(settings).values()], _restart_service)]
+    observers = _observers(settings)
     if settings.get(PAUSE):
         metrics = Keeper(settings[PAUSE]["metrics_directory"], say)
         parts += [LeaderClaims(say), metrics.remove_former]
-        observers.append(Observer("the metrics", metrics.observe, metrics.is_needed))
-    if RECORD in settings:
-        directory = os.path.join(settings["state_dir"], SHARED[RECORD])
-        limit = (settings.get(PAUSE) or {}).get("limit", PERCENT)
-        observers.append(Observer("the record of allocations and events", Recorder(directory).observe))
-        observers.append(Observer("the status for people on this manager", Snapshot(directory, limit).observe))
+        observers.insert(0, Observer("the metrics", metrics.observe, metrics.is_needed))
     parts.append(Readings(observers, say))
     if settings.get(JOBS):
         parts.append(RemovalOfJobs({**settings[JOBS], "docker_socket": settings["docker_socket"]}))
     return parts
+
+
+def _observers(settings: Mapping[str, Any]) -> list[Observer]:
+    """Return the observers that write for people on this manager. The page comes last, because it shows the record."""
+    shared, limit = _shared(settings), (settings.get(PAUSE) or {}).get("limit", PERCENT)
+    observers = []
+    if RECORD in shared:
+        observers.append(Observer("the status for people on this manager", Snapshot(shared[RECORD], limit).observe))
+        observers.append(Observer("the record of allocations and events", Recorder(shared[RECORD]).observe))
+    if PAGE in shared:
+        template = os.path.join(settings["home"], TEMPLATE)
+        page = PageFile(shared[PAGE], template, shared.get(RECORD, ""), limit, settings[PAGE]["grafana_url"])
+        observers.append(Observer("the page", page.observe))
+    return observers
+
+
+def _shared(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Return the directories of the parts that write below the state directory."""
+    state_dir = os.path.dirname(settings["home"])
+    return {part: os.path.join(state_dir, name) for part, name in SHARED.items() if part in settings}
 
 
 def leads_swarm(node_id: str, nodes: Sequence[Mapping[str, Any]]) -> bool:

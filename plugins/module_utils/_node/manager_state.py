@@ -20,18 +20,22 @@ HOME = "manager"
 UNIT = "gpu-swarm-manager.service"
 UNIT_PATH = "etc/systemd/system/" + UNIT
 STATUS = "run/gpu-swarm-manager/status.json"
-# Keys in the service's settings, one for each part: it pauses nodes and writes metrics, removes finished jobs, and records what it reads.
-PAUSE, JOBS, RECORD = "pause", "jobs", "record"
+# Keys in the service's settings, one for each part: pauses nodes and writes metrics, removes finished jobs, records what it reads, keeps a page.
+PAUSE, JOBS, RECORD, PAGE = "pause", "jobs", "record", "page"
 # Parts that a run installs and removes. The playbook prune_jobs does this for the part that removes jobs.
-PARTS_OF_RUNS = (PAUSE, RECORD)
+PARTS_OF_RUNS = (PAUSE, RECORD, PAGE)
 # The setting of a part that names the directory where the part writes.
 DIRECTORIES = {PAUSE: "metrics_directory", JOBS: "log_directory"}
 # The directory where a part writes, below the state directory. Its name is no setting.
-SHARED = {RECORD: "record"}
+SHARED = {RECORD: "record", PAGE: "page"}
+# The template of the page, in the service's directory.
+TEMPLATE = "page-template.html"
+# The command for people on a manager, and the directory of its code. Everybody may read the code.
+COMMAND, COMMAND_HOME = "usr/local/bin/gpu-swarm", "usr/local/lib/gpu-swarm"
 
 
 def manager_state(state_dir: str, root: str = "/") -> dict[str, Any] | None:
-    """Return {version, settings of each part, running}; None if no part of PARTS_OF_RUNS is installed.
+    """Return {version, version of the command, settings of each part, running}; None if no part of PARTS_OF_RUNS is installed.
 
     After a killed run, a part may still run without its settings.
     """
@@ -43,4 +47,6 @@ def manager_state(state_dir: str, root: str = "/") -> dict[str, Any] | None:
     if settings is not None and not parts and not installed.is_changing(home):
         return None
     status = read_mapping(os.path.join(root, STATUS)) or {}
-    return {"version": installed.version(home), "settings": parts, "running": installed.runs(status.get("pid"), HOME)}
+    command = installed.version(os.path.join(root, COMMAND_HOME)) if os.path.isfile(os.path.join(root, COMMAND)) else ""
+    running = installed.runs(status.get("pid"), HOME)
+    return {"version": installed.version(home), "command": command, "settings": parts, "running": running}

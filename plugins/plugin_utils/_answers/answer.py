@@ -164,7 +164,9 @@ PARTS: dict[str, Validator] = {
     "isolation_level": nullable(is_text),
     "fault": nullable(is_text),
     "cuda": nullable(is_text),
-    "react": nullable(record({"version": is_text, "settings": lambda value: isinstance(value, dict), "running": is_bool})),
+    "react": nullable(record({
+        "version": is_text, "command": optional(is_text), "settings": lambda value: isinstance(value, dict), "running": is_bool,
+    })),
     "toolkit_version": nullable(is_version),
     "toolkit_held": is_texts,
     "toolkit_files": is_texts,

@@ -22,10 +22,11 @@ DISRUPT, MOVE = "provision_disrupt", "swarm_member_move"
 LEAVE, PACKAGES = "deprovision_leave", "deprovision_packages"
 ADVERTISE = "swarm_member_advertise_addr"
 REACT, REACT_LIMIT, HEALTH = "swarm_member_react", "swarm_member_react_limit", "gpu_node_health"
-METRICS, RECORD = "swarm_member_metrics_directory", "gpu_swarm_record"
+METRICS = "swarm_member_metrics_directory"
+RECORD, PAGE, GRAFANA = "gpu_swarm_record", "gpu_swarm_page", "gpu_swarm_grafana_url"
 FAILED_BEFORE = "an earlier task of this run failed on this host, so it is excluded. Fix that and run this again."
 STEP_SETTINGS = (*FOR_TASKS, *FOR_STEPS)
-SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, REACT, REACT_LIMIT, HEALTH, METRICS, RECORD, *STEP_SETTINGS)
+SETTINGS = (TOOLKIT, HOLD, DISRUPT, MOVE, LEAVE, PACKAGES, ADVERTISE, REACT, REACT_LIMIT, HEALTH, METRICS, RECORD, PAGE, GRAFANA, *STEP_SETTINGS)
 
 
 def hosts_of(
@@ -84,6 +85,8 @@ def _host(task_vars: Mapping[str, Any], name: str, results: tuple[str, ...], set
         settings={key: settings[key] for key in STEP_SETTINGS},
         reacts=settings[REACT_LIMIT] if may_react and watched else None,
         records=settings[RECORD] and name in groups.get(MANAGERS, []),
+        page=settings[PAGE] and name in groups.get(MANAGERS, []),
+        grafana_url=settings[GRAFANA] or "",
         keeps_reacting=bool(keeps),
         fault_limit=settings[REACT_LIMIT],
         metrics=settings[METRICS] or "" if keeps or (may_react and watched) else "",

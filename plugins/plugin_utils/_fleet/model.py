@@ -66,6 +66,8 @@ class Host:
     settings: dict[str, Any] = field(default_factory=dict)  # the settings that tasks read, by name
     reacts: int | None = None  # the service on this manager pauses at most this percentage of the GPU nodes; None if the manager has no such service
     records: bool = False  # this manager records what it reads of the swarm
+    page: bool = False  # this manager keeps a page of the fleet up to date
+    grafana_url: str = ""  # the address to which the page links
     keeps_reacting: bool = False  # a manager keeps this service, because nodes report although the inventory has no GPU node
     fault_limit: int = PERCENT  # a run pauses at most this percentage of the GPU nodes for a fault
     metrics: str = ""  # the directory to which that service writes metrics
@@ -190,6 +192,7 @@ class Target:
     isolation: str = ""  # the level
     reacts: bool = False  # whether the managers' service there pauses nodes with faults
     records: bool = False  # whether the managers' service there records what it reads
+    page: bool = False  # whether the managers' service there keeps a page up to date
 
 
 @dataclass

@@ -14,9 +14,12 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from ...module_utils._files import digest
+from ...module_utils._manager import installed_command
 from ...module_utils._manager.parts import CODE
-from ...module_utils._node.manager_state import PAUSE, RECORD
+from ...module_utils._node.manager_state import PAGE, PAUSE, RECORD
 from .._fleet.model import Host, Swarm
+from .._page_template.page_template import page_template
 
 _MAX_NAMED = 5  # how many nodes the warning names
 
@@ -53,7 +56,7 @@ def differs(host: Host) -> bool:
     installed, wanted = (host.assessed or {}).get("react"), _parts(host)
     if not wanted or not installed:
         return bool(wanted) != bool(installed)
-    return (installed["version"], installed["settings"], installed["running"]) != (_version(), wanted, True)
+    return (*map(installed.get, ("version", "command", "settings", "running")),) != (*_versions(), wanted, True)
 
 
 def describe_change(host: Host) -> str:
@@ -66,9 +69,17 @@ def describe_change(host: Host) -> str:
 def _parts(host: Host) -> dict[str, dict[str, Any]]:
     """Return the settings of each part that the host should have."""
     pause = {PAUSE: {"limit": host.reacts, "metrics_directory": host.metrics}} if host.reacts is not None else {}
-    return {**pause, **({RECORD: {}} if host.records else {})}
+    page = {PAGE: {"grafana_url": host.grafana_url, "template": _template()}} if host.page else {}
+    return {**pause, **({RECORD: {}} if host.records else {}), **page}
 
 
 @lru_cache
-def _version() -> str:
-    return CODE.name()
+def _versions() -> tuple[str, str]:
+    """Return the versions of the service and of the command."""
+    return CODE.name(), installed_command.CODE.name()
+
+
+@lru_cache
+def _template() -> str | None:
+    """Return the digest of the page's template. Its files are read only for a fleet with a page."""
+    return digest(page_template().encode("utf-8"))

@@ -190,6 +190,7 @@ def _target(host: Host, needs: list[str], swarm: Swarm) -> Target:
         isolation=host.isolation if needs else "",
         reacts=host.reacts is not None,
         records=host.records,
+        page=host.page,
     )
 
 

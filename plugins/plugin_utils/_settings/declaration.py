@@ -61,6 +61,10 @@ def _is_full_path(value: Any) -> bool:
     return str(value).startswith("/") or not value
 
 
+def _is_web_address(value: Any) -> bool:
+    return bool(re.fullmatch(r"(https?://[^\s<>\"']+)?", str(value)))
+
+
 def _is_age(value: Any) -> bool:
     from ...module_utils._jobs.finished import AGE  # imported here, because the import is slow and only prune_jobs needs it
 
@@ -102,6 +106,16 @@ PLAYBOOKS = (
         "gpu_swarm_record", "bool", True, "whether the managers record who used which GPU, and what happened", once=True, swarm=True,
         details="The service `gpu-swarm-manager` keeps the record on each manager, in `/var/lib/gpu-swarm/record`, which root and group docker can "
         "read. `false` ends the recording and keeps the existing record; `deprovision` removes it.",
+    ),
+    Setting(
+        "gpu_swarm_page", "bool", False, "whether each manager keeps a page of the fleet up to date", once=True, swarm=True,
+        details="The page is one file, `/var/lib/gpu-swarm/page/index.html`, which any web server on the manager can serve. Every user of the "
+        "manager can read it: nodes, cards, services, and their owners. With `false` it is removed.",
+    ),
+    Setting(
+        "gpu_swarm_grafana_url", "str", "", "the address of Grafana, to which the page links", once=True, swarm=True,
+        wants="an address that begins with http:// or https://", fits=_is_web_address,
+        details="If it is empty, the page has no link.",
     ),
     Setting(
         "provision_disrupt", "str", SERVICES, "which work on a host a change may stop", choices=DISRUPTIONS,

@@ -16,13 +16,17 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import digest
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager import installed_command
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.parts import CODE, ManagerService
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.manager_state import DIRECTORIES, JOBS, PAUSE, RECORD, UNIT, manager_state
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.manager_state import DIRECTORIES, JOBS, PAGE, PAUSE, RECORD, UNIT, manager_state
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import code
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import installer as program
 
 SETTINGS = {"limit": 20, "metrics_directory": ""}
 REMOVAL = {"older_than": "1h", "keep_last": 0, "failed": False, "log_directory": "/x", "log_limit_mib": 1}
+TEMPLATE = "<!doctype html>"
+PAGE_SETTINGS = {"grafana_url": "", "template": digest(TEMPLATE.encode())}
 
 
 class Part:
@@ -76,11 +80,11 @@ class Machine:
             Path(folder, "gpu-swarm.prom").write_text('gpu_swarm_info{swarm="c1",source="reactor"} 1\n')
 
     def service(self, socket="/var/run/docker.sock"):
-        return ManagerService(str(self.state), str(socket), program.Machine(self.run, os.replace, str(self.root)), lambda: self.group)
+        return ManagerService(str(self.state), str(socket), program.Machine(self.run, os.replace, str(self.root)), TEMPLATE, lambda: self.group)
 
     def part(self, name=PAUSE, **settings):
         """Return one part of the service with these settings."""
-        wanted = {PAUSE: SETTINGS, JOBS: dict(REMOVAL, log_directory=str(self.root / "logs")), RECORD: {}}[name]
+        wanted = {PAUSE: SETTINGS, JOBS: dict(REMOVAL, log_directory=str(self.root / "logs")), RECORD: {}, PAGE: PAGE_SETTINGS}[name]
         return Part(name, {**wanted, **settings}, self.service())
 
     def files(self):
@@ -104,7 +108,12 @@ def test_installed_compared_and_removed_without_a_trace(machine):
     part.install()
     assert machine.commands[-1] == ["restart", "gpu-swarm-manager.service"]
     assert not any("daemon-reload" in command for command in machine.commands)
-    assert manager_state(str(machine.state), str(machine.root)) == {"version": CODE.name(), "settings": {PAUSE: SETTINGS}, "running": False}
+    assert manager_state(str(machine.state), str(machine.root)) == {
+        "version": CODE.name(),
+        "command": installed_command.CODE.name(),
+        "settings": {PAUSE: SETTINGS},
+        "running": False,
+    }
     part.remove()
     assert (machine.files(), machine.state.exists(), part.is_installed()) == (before, False, False)
     assert manager_state(str(machine.state), str(machine.root)) is None
@@ -422,3 +431,71 @@ def test_without_the_group_docker_only_root_may_read_the_record(machine):
     machine.group = None
     machine.part(RECORD).install()
     assert (mode(machine.state), mode(machine.state / "record")) == ("0o700", "0o700")
+
+
+# -- the page ------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_is_for_everybody_and_goes_with_its_part(machine):
+    page = machine.part(PAGE)
+    assert page.converge()
+    assert (mode(machine.state), mode(machine.state / "page")) == ("0o711", "0o755")
+    template = machine.state / "manager/page-template.html"
+    assert (template.read_text(), mode(template)) == (TEMPLATE, "0o600")
+    machine.part(PAUSE).install()  # another call does not have the template
+    assert template.read_text() == TEMPLATE
+    (machine.state / "page/index.html").touch()
+    page.remove()
+    assert (template.exists(), (machine.state / "page").exists(), mode(machine.state)) == (False, False, "0o700")
+
+
+def test_another_template_is_a_change(machine):
+    machine.part(PAGE).install()
+    assert not machine.part(PAGE, template=digest(b"newer")).is_current()
+    (machine.state / "manager/page-template.html").write_text("edited")
+    assert not machine.part(PAGE).is_current()
+
+
+# -- the command ---------------------------------------------------------------------------------------------------
+
+
+def test_the_command_comes_and_goes_with_the_service(machine):
+    machine.part(JOBS).install()
+    command = machine.root / "usr/local/bin/gpu-swarm"
+    assert mode(command) == "0o755"
+    done = subprocess.run([command, "--help"], capture_output=True, text=True, check=True, env={"PYTHONPATH": "/none", "PATH": "/usr/bin:/bin"})
+    assert "usage: gpu-swarm" in done.stdout
+    home = machine.root / "usr/local/lib/gpu-swarm"
+    open_to_all = [path for path in (home, *home.rglob("*")) if not path.is_symlink() and path.stat().st_mode & 0o044 != 0o044]
+    assert open_to_all == []
+    assert list(home.rglob("command.*.pyc"))
+    machine.part(JOBS).remove()
+    assert (command.exists(), home.exists()) == (False, False)
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "directory"])
+def test_somebody_elses_command_is_never_overwritten_or_removed(machine, kind):
+    path = machine.root / "usr/local/bin/gpu-swarm"
+    path.parent.mkdir(parents=True)
+    {"file": lambda: path.write_text("#!/bin/sh\n"), "link": lambda: path.symlink_to("/bin/true"), "directory": path.mkdir}[kind]()
+    for check_mode in (True, False):
+        with pytest.raises(GpuSwarmError, match=f"{path} is not from this collection, .* Move it away, .* Nothing was changed"):
+            machine.part(RECORD).converge(check_mode)
+    assert (machine.commands, machine.state.exists()) == ([], False)
+    machine.part(RECORD).remove()
+    assert os.path.lexists(path)
+
+
+@pytest.mark.parametrize("path", ["usr/local/bin/gpu-swarm", "usr/local/lib/gpu-swarm/current"])
+def test_a_command_that_somebody_removed_or_edited_is_not_current(machine, path):
+    part = machine.part(JOBS)
+    part.install()
+    assert part.is_current()
+    (machine.root / path).unlink()
+    assert not part.is_current()
+    part.install()
+    with open(machine.root / "usr/local/bin/gpu-swarm", "a", encoding="ascii") as stream:
+        stream.write("edited\n")
+    assert not part.is_current()
+    part.install()
+    assert part.is_current()

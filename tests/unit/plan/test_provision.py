@@ -12,6 +12,7 @@ from node_lab import resources
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.health import reported
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._machine.packages import PACKAGES
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager import installed_command
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.parts import CODE
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.model import (
     END,
@@ -226,7 +227,7 @@ def test_nodes_beyond_the_limit_return_after_a_window():
 
 
 PAUSES = {"limit": 20, "metrics_directory": ""}
-REACT = {"version": CODE.name(), "settings": {"pause": PAUSES}, "running": True}
+REACT = {"version": CODE.name(), "command": installed_command.CODE.name(), "settings": {"pause": PAUSES}, "running": True}
 RECORDS = {**REACT, "settings": {"record": {}}}
 
 
@@ -240,6 +241,7 @@ RECORDS = {**REACT, "settings": {"record": {}}}
         (10, False, REACT, "changes"),
         (20, False, {**REACT, "running": False}, "changes"),
         (20, False, {**REACT, "version": "code-0"}, "changes"),
+        (20, False, {**REACT, "command": ""}, "changes"),  # somebody removed it
         (20, False, {**REACT, "settings": {}}, "changes"),
         (20, False, {**REACT, "settings": {"pause": {**PAUSES, "metrics_directory": "/srv"}}}, "changes"),
         (None, True, None, "installs"),

@@ -103,6 +103,8 @@ def test_settings_of_the_whole_run_are_read():
         "gpu_swarm_isolation": None,
         "gpu_swarm_dedicated": False,
         "gpu_swarm_record": True,
+        "gpu_swarm_page": False,
+        "gpu_swarm_grafana_url": "",
         "provision_keep_label": "gpu-swarm.keep",
         "provision_batch": None,
         "provision_max_failed": 2,

@@ -1,0 +1,92 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Installs and removes the command gpu-swarm for people who are logged in on a manager. It exists while the service exists.
+
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+import compileall
+import os
+import shlex
+import shutil
+import stat
+import sys
+
+from .. import _files
+from .._errors import GpuSwarmError
+from .._node.manager_state import COMMAND, COMMAND_HOME
+from .._program.code import CURRENT, Code
+
+CODE = Code("_command/command.py")
+_MODE = 0o755  # everybody may run the command. The permissions of the record and of Docker's socket decide what it shows
+_MARK = b"# Written by the Ansible collection fleet.gpu_swarm"
+_TEXT = """\
+#!/bin/sh
+%s, which overwrites changes. It is removed with gpu-swarm-manager.service.
+exec %s -I %s "$@"
+"""
+
+
+class InstalledCommand:
+    """The command on a machine with this ``root`` directory."""
+
+    def __init__(self, root: str, move: _files.Move) -> None:
+        self._path = os.path.join(root, COMMAND)
+        self._home = os.path.join(root, COMMAND_HOME)
+        self._move = move
+
+    def require_free(self) -> None:
+        """Raise GpuSwarmError if somebody else has a file in the place of the command."""
+        if os.path.lexists(self._path) and not self._is_own():
+            raise GpuSwarmError(
+                "%s is not from this collection, and the command gpu-swarm would overwrite it. Move it away, and run this again. Nothing was changed."
+                % self._path
+            )
+
+    def is_current(self) -> bool:
+        current = os.path.join(self._home, CURRENT)
+        return CODE.is_current(self._home) and _is_open(current) and self._is_own() and _files.Snapshot.take(self._path).data == self._text()
+
+    def install(self) -> None:
+        """Install the code, then the file that starts it. The code is compiled, because only root may write compiled files there later."""
+        _import_command()
+        _files.make_directory(self._home)
+        CODE.make_current(self._home)
+        folder = os.path.join(self._home, CODE.name())
+        compileall.compile_dir(folder, quiet=2)
+        os.chmod(folder, _MODE)
+        _files.remove_leftovers(self._path)
+        _files.write(self._path, self._text(), self._move, _MODE)
+
+    def remove(self) -> None:
+        """Remove the command. A file of somebody else stays."""
+        _files.remove_leftovers(self._path)
+        if self._is_own():
+            os.unlink(self._path)
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    def _is_own(self) -> bool:
+        """Return whether this is a file, not a link, that this collection has written."""
+        try:
+            return stat.S_ISREG(os.lstat(self._path).st_mode) and _MARK in (_files.Snapshot.take(self._path).data or b"")
+        except OSError:
+            return False
+
+    def _text(self) -> bytes:
+        start = shlex.quote(sys.executable), shlex.quote(os.path.join(self._home, CURRENT))
+        return (_TEXT % (_MARK.decode("ascii"), *start)).encode("utf-8")
+
+
+def _import_command() -> object:
+    from .._command import command
+
+    return command
+
+
+def _is_open(directory: str) -> bool:
+    """Return whether everybody may read this directory. A run may have been killed before it opened the directory."""
+    return stat.S_IMODE(os.stat(directory).st_mode) == _MODE

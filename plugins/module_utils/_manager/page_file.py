@@ -1,0 +1,75 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Keeps the page of the fleet up to date in a directory that a web server may serve.
+
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from .._errors import GpuSwarmError
+from .._ledger.reading import Reading
+from .._page.page import page
+from .._page.page_data import page_data
+from .._record import queries
+from .._record.database import open_for_reading
+from .._textfile import text_file
+from .._view.fleet_cards import cards
+from .._view.status import status
+from .readings import AT_MOST_S, EVERY_S
+
+NAME = "index.html"
+DAY_S = 86400
+USAGE_S, EVENTS_S = 7 * DAY_S, DAY_S
+
+
+class PageFile:
+    """The page in ``directory``. ``template`` is the path of its template. ``record`` is the directory of the record, or ''."""
+
+    def __init__(self, directory: str, template: str, record: str, fault_limit: int, grafana_url: str) -> None:
+        self._directory = directory
+        self._template = template
+        self._record = record
+        self._fault_limit = fault_limit
+        self._grafana_url = grafana_url
+        self._last_at: float | None = None
+
+    def observe(self, reading: Reading) -> list[str]:
+        """Replace the page. Return why it lacks the record. Raises GpuSwarmError."""
+        try:
+            with open(self._template, encoding="utf-8") as stream:
+                template = stream.read()
+        except OSError as problem:
+            raise GpuSwarmError(
+                "The template of the page cannot be read: %s: %s. Run provision again." % (self._template, problem.strerror)
+            ) from problem
+        recorded, lines = self._recorded(reading.at)
+        shown = status(reading.ledger, self._fault_limit), cards(reading.ledger)
+        interval = self._interval(reading)
+        data = page_data(*shown, *recorded, reading.at, reading.manager_hostname, self._grafana_url, interval)
+        text_file.write(self._directory, NAME, page(template, data))
+        return lines
+
+    def _recorded(self, at: float) -> tuple[tuple[Any, Any, Any], list[str]]:
+        """Return the rows of the record (usage, usage by day, events), and why there are none."""
+        nothing = (None, None, None)
+        if not self._record:
+            return nothing, []
+        try:
+            with contextlib.closing(open_for_reading(self._record)) as db:
+                week = (db, at - USAGE_S, at, "owner", at)
+                return (queries.usage(*week), queries.usage_by_day(*week), queries.events(db, at - EVENTS_S, at)), []
+        except GpuSwarmError as problem:
+            return nothing, ["the page lacks usage and events: %s" % problem.message]
+
+    def _interval(self, reading: Reading) -> float:
+        """Return the time between two readings, as it was last time. It is longer in a large fleet."""
+        usual = EVERY_S if reading.leads else AT_MOST_S
+        passed = 0.0 if self._last_at is None else reading.at - self._last_at
+        self._last_at = reading.at
+        return min(max(usual, passed), AT_MOST_S)
