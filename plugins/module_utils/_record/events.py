@@ -97,15 +97,24 @@ def _state(reading: Reading, before: Mapping[str, Any], refusals: Refusals) -> S
     ledger, swarm = reading.ledger, reading.ledger.get("swarm") or {}
     leader = next((record["id"] for record in ledger["nodes"] if record["leader"]), None)
     lease, run = swarm.get("lease") or {}, swarm.get("last_run") or {}
+    nodes = {record["id"]: _node_state(record) for record in ledger["nodes"]}
     return {
         "form": _FORM,
-        "nodes": {record["id"]: _node_state(record) for record in ledger["nodes"]},
+        "nodes": nodes,
         "leader": leader or before.get("leader"),  # during an election there is none
         "twice": sorted(_double_key(clash) for clash in ledger.get("held_twice") or ())[:MOST_PAIRS],
         "refusals": sorted([service, code] for service, code in refusals)[:MOST_PAIRS],
         "holder": str(lease.get("holder") or ""),
-        "run": {"ended": run.get("ended"), "hosts": run.get("hosts") or {}, "playbook": run.get("playbook") or ""} if run else None,
+        "run": {"ended": run.get("ended"), "hosts": run.get("hosts") or {}} if run else None,
+        "playbook": _playbook(nodes, before),
     }
+
+
+def _playbook(nodes: Mapping[str, State], before: Mapping[str, Any]) -> str:
+    """Return the playbook that marked a node last. A run notes its end without the name of its playbook."""
+    former = before.get("nodes") or {}
+    marked = [now["playbook"] for node_id, now in nodes.items() if now["playbook"] != (former.get(node_id) or {}).get("playbook", "")]
+    return next(filter(None, marked), before.get("playbook") or "")
 
 
 def _node_state(record: Mapping[str, Any]) -> State:
@@ -289,4 +298,6 @@ def _of_runs(found: _Found) -> Iterator[Event]:
     hosts = ", ".join("%s %s" % (count, outcome) for outcome, count in sorted(run["hosts"].items()) if count) or "no host"
     holder = found.before.get("holder") or found.now["holder"]
     by = " by %s" % holder.partition(" pid ")[0] if holder else ""
-    yield found.event(RUN, "%s%s ended: %s" % (run["playbook"] or "a run", by, hosts), "", run["playbook"], since=epoch(run["ended"]))
+    playbook = found.now["playbook"]
+    found.now["playbook"] = ""  # the next run may be of another playbook
+    yield found.event(RUN, "%s%s ended: %s" % (playbook or "a run", by, hosts), "", playbook, since=epoch(run["ended"]))

@@ -215,6 +215,21 @@ def test_a_run_is_an_event_with_the_outcome_of_its_hosts():
     assert len(between(reading(T), reading(LATER, labels=run(T + 40)))) == 1
 
 
+def test_the_marks_of_nodes_tell_which_playbook_ran():
+    """The nodes are back in service when the run ends."""
+    marked, state, found = node(labels=BY_PROVISION, availability="pause"), None, []
+    steps = [([node()], T), ([marked], T), ([node()], T), ([node()], T + 150), ([node()], T + 170)]
+    for number, (nodes, ended) in enumerate(steps):
+        more, state = find_events(state, reading(T + number * 60, nodes=nodes, labels=run(ended)), T)
+        found += [(event.what, event.cause, event.text) for event in more]
+    assert found == [
+        ("node-paused", "run", "paused by provision"),
+        ("node-returned", "run", "returned to service by provision"),
+        ("run", "provision", "provision ended: 7 done, 1 failed"),
+        ("run", "", "a run ended: 7 done, 1 failed"),
+    ]
+
+
 def test_no_text_can_break_a_line_or_be_endless():
     nasty = node(health=None, resources=named("\x1b[2J\n" * 500, kind="K\x1b"))
     (event,) = between(of_nodes(node()), of_nodes(nasty, at=LATER))[-1:]
