@@ -168,8 +168,9 @@ class Node:
         self.run("touch", "/run/mark")
 
     def touched(self) -> list[str]:
-        """Return the files on the node's disk that are newer than the mark. Ignore files of Ansible and containerd."""
+        """Return the files on the node's disk that are newer than the mark, except files of Ansible and containerd, and what a manager records."""
         apart = ["/root", "/root/.ansible*", "/tmp", "/var/cache/lab-compiled", "/var/lib/containerd*"]  # this includes mount points of the lab
+        apart.append(f"{STATE_DIR}/record*")
         own = [word for path in apart for word in ("-not", "-path", path)]
         found = self.run("find", "/", "-mindepth", "1", "-xdev", "-cnewer", "/run/mark", *own)
         return found.splitlines()

@@ -343,6 +343,6 @@ def test_deprovision_leaves_no_trace(fleet: Fleet, inventory: Path, before: dict
     run = fleet.playbook(inventory, *settings(provision_disrupt="all"), playbook="fleet.gpu_swarm.deprovision")
     assert run.rc == 0, run.output
     for name in MANAGERS:
-        assert fleet[name].run("find", "/etc", "/run", "/var/lib", "-xdev", "-path", "*gpu-swarm*") == ""  # the metrics are removed too
+        assert fleet[name].run("find", "/etc", "/run", "/usr/local", "/var/lib", "-xdev", "-path", "*gpu-swarm*") == ""  # the metrics are removed too
         shown = fleet[name].run("systemctl", "show", "--property", "LoadState,ActiveState", UNIT).split()
         assert shown == ["LoadState=not-found", "ActiveState=inactive"]

@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs the service's processes as systemd starts them, with a manager that does not answer.
+"""Runs the service's processes as systemd starts them.
 
-Checks what runs, the limits, and what happens to the first process when the second one ends.
+Checks what runs, the limits, what happens to the first process when the second one ends, and what people on the manager can read.
 """
 
 from __future__ import annotations
@@ -19,8 +19,13 @@ import time
 from pathlib import Path
 
 import pytest
+from docker_daemon import Daemon
+from swarm_api import RECORDED_AT, recorded
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._command import command
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._command.command import Places
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.parts import CODE
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._page.page import PLACES
 
 PAUSE = {"limit": 20, "metrics_directory": ""}
 JOBS = {"older_than": "1h", "keep_last": 0, "failed": False, "log_directory": "/none", "log_limit_mib": 1}
@@ -98,6 +103,39 @@ def test_the_first_continues_if_the_second_is_killed_and_ends_on_a_stop(start):
     assert first.wait(60) == 0
 
 
-def test_the_service_starts_with_the_code_that_records(start, tmp_path):
-    it = start(record={}, state_dir=str(tmp_path))
+def test_the_service_starts_with_the_code_that_records(start):
+    it = start(record={})
     assert "the nodes cannot be read now" in it.stdout.readline()
+
+
+def test_what_the_service_reads_is_in_the_record_on_the_page_and_in_the_command(tmp_path, capsys):
+    """The service runs with the recorded answers of a real manager."""
+    home, record, page = tmp_path / "manager", tmp_path / "record", tmp_path / "page"
+    for folder in (home, record, page):
+        folder.mkdir()
+    CODE.make_current(str(home))
+    (home / "page-template.html").write_text("".join(f"@@{place}@@" for place in PLACES))
+    (home / "settings.json").write_text(
+        json.dumps({"docker_socket": str(tmp_path / "d.sock"), "record": {}, "page": {"grafana_url": "", "template": ""}})
+    )
+    cluster = {"ID": "c1", "Spec": {"Labels": {}}}
+    swarm = {"LocalNodeState": "active", "ControlAvailable": True, "NodeID": recorded("nodes")[0]["ID"], "Cluster": cluster}
+    lists = {f"/{name}": recorded(name) for name in ("nodes", "tasks", "services")}
+    answers = {"/_ping": (200, "OK"), "/version": {"ApiVersion": "1.45"}, "/info": {"Swarm": swarm, "SystemTime": RECORDED_AT}, **lists}
+    daemon = Daemon(str(tmp_path / "d.sock"), {"Api-Version": "1.45"}, answers)
+    service = subprocess.Popen([sys.executable, "-I", str(home / "current")], stdout=subprocess.PIPE, text=True)
+    try:
+        await_value(lambda: (page / "index.html").exists())
+        service.terminate()
+        said = service.communicate(timeout=60)[0]
+    finally:
+        service.kill()
+        daemon.close()
+    hostname = recorded("nodes")[0]["Description"]["Hostname"]
+    assert hostname in (page / "index.html").read_text()
+    places = Places(record=str(record))
+    for words in (["status"], ["usage", "--since", "2000d", "--by", "service"], ["events", "--since", "2000d"]):
+        assert command.main([*words, "--json"], places) in (0, 1, 2), words
+        assert json.loads(capsys.readouterr().out), words
+    assert {path.name: path.stat().st_mode & 0o777 for path in record.iterdir()}["fleet.db"] == 0o640
+    assert "Please report that" not in said
