@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
 from .._gpu.record import devices_of
 from .._guard.refusal import parse_refusal
-from .._health.label import FAULT, excluded_gpus
+from .._health.label import FAULT, describe_fault, excluded_gpus
 from .._ledger.reading import Reading
 from .._placement.availability import ACTIVE, DRAINED, PAUSED
 from .._printable import printable
@@ -175,7 +175,7 @@ def _of_availability(found: _Found, record: Mapping[str, Any], former: State, no
     what = {PAUSED: NODE_PAUSED, DRAINED: NODE_DRAINED}.get(now["availability"])
     if what:
         text = "%s by %s" % (what.partition("-")[2], _who(now["by"], now["playbook"]))
-        reason = " for a fault: %s" % record["paused_for"] if record.get("paused_for") else ""
+        reason = " for a fault: %s" % describe_fault(record["paused_for"]) if record.get("paused_for") else ""
         yield found.event(what, text + reason, record["id"], now["by"], since=changed)
 
 

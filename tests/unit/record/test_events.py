@@ -76,8 +76,8 @@ BY_SERVICE = {**MARK, "gpu-swarm.paused-for": FAULT}
     [
         (BY_PROVISION, "run", "paused by provision"),
         (MARK, "run", "paused by a run"),
-        (BY_SERVICE, "service", f"paused by the managers' service for a fault: {FAULT}"),
-        ({**BY_SERVICE, "gpu-swarm.paused-by": "maintain"}, "run", f"paused by maintain for a fault: {FAULT}"),
+        (BY_SERVICE, "service", f"paused by the managers' service for a fault: {A} xid=79"),
+        ({**BY_SERVICE, "gpu-swarm.paused-by": "maintain"}, "run", f"paused by maintain for a fault: {A} xid=79"),
     ],
 )
 def test_the_labels_tell_who_paused_a_node(labels, cause, text):
