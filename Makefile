@@ -5,7 +5,7 @@
 # The commands for developers. Each target sets up what it needs, and writes only to build/ (`recording` also writes its picture).
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-down recording test test-all check unit lint sizes sanity docs docs-lint galaxy tarball sbom molecule e2e alerts page chaos gpu bench venv lock packages promtool browser recorder clean
+.PHONY: help demo demo-down recording test test-all check unit lint sizes sanity docs docs-lint galaxy tarball sbom molecule e2e alerts page page-pictures chaos gpu bench venv lock packages promtool browser recorder clean
 
 bin := build/venv/bin
 export PATH := $(CURDIR)/$(bin):$(PATH)
@@ -17,7 +17,7 @@ export PYTHON
 ARGS ?=
 
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: venv packages ## A fleet of 1 manager + 3 GPU nodes on this machine, provisioned, with three GPU services on it
 	@$(bin)/python -m tests.lab demo
@@ -75,6 +75,9 @@ alerts: venv promtool ## Check the metrics, alert rules and dashboard with Prome
 
 page: venv browser ## Open the page of the fleet in Chromium, and write pictures of it to build/page/ (look at them)
 	@$(bin)/python -m tests.run --only page
+
+page-pictures: venv browser ## Write the pictures of the page for the docs (look at them)
+	@$(bin)/python -m tests.page
 
 chaos: venv packages ## Kill runs and nodes at random moments (KILLS=20, SEED=…), and check that the next run finishes the work
 	@$(bin)/python -m tests.chaos

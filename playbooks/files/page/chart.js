@@ -26,7 +26,10 @@ function cumulated(rows) {
   return sums;
 }
 
-const weekday = (day) => new Date(`${day}T12:00:00Z`).toLocaleDateString('en', { weekday: 'short', day: 'numeric', timeZone: 'UTC' });
+/** Return a day such as "14 Sat", or "Sat" if there is little room. */
+function weekday(day, narrow = false) {
+  return new Date(`${day}T12:00:00Z`).toLocaleDateString('en', { weekday: 'short', day: narrow ? undefined : 'numeric', timeZone: 'UTC' });
+}
 
 function chartOptions(days, colours, width, readout) {
   const style = getComputedStyle(document.documentElement);
@@ -45,7 +48,7 @@ function chartOptions(days, colours, width, readout) {
     padding: [12, 8, 0, 0],
     scales: { x: { time: false, range: [-0.5, days.days.length - 0.5] }, y: { range: (_plot, _least, most) => [0, most * 1.08 || 1] } },
     axes: [
-      { ...axis, grid: { show: false }, splits: () => days.days.map((_day, i) => i), values: (_plot, splits) => splits.map((i) => weekday(days.days[i])) },
+      { ...axis, grid: { show: false }, splits: () => days.days.map((_day, i) => i), values: (_plot, splits) => splits.map((i) => weekday(days.days[i], width < 560)) },
       { ...axis, size: 56, values: (_plot, splits) => splits.map((value) => `${value.toLocaleString('en')} h`) },
     ],
     series: [{}, ...series.reverse()],

@@ -93,7 +93,7 @@ function drawOwners(data, colours, choose) {
   return fill('owners-list',
     make('table', { class: 'owners' }, make('thead', {}, head), make('tbody', {}, ...rows)),
     left > 0 ? make('p', { class: 'more' }, `and ${count(left, 'more owner')}`) : null,
-    data.usage ? estimateNote(owners) : make('p', { class: 'note' }, 'Usage is not recorded: gpu_swarm_record is false, or the record could not be read.'));
+    data.usage ? null : make('p', { class: 'note' }, 'Usage is not recorded: gpu_swarm_record is false, or the record could not be read.'));
 }
 
 function ownerRow(owner, most, colours, data, choose) {
@@ -115,11 +115,7 @@ function ownerRow(owner, most, colours, data, choose) {
 
 function estimated(owner) {
   const percent = Math.round(100 * owner.estimated);
-  return percent ? make('small', { title: 'This part of the hours is estimated.' }, ` ≈ ${percent} %`) : '';
-}
-
-function estimateNote(owners) {
-  return owners.some((owner) => Math.round(100 * owner.estimated)) ? make('p', { class: 'note' }, '≈: this part of the hours is estimated.') : null;
+  return percent ? make('small', { class: 'kinds' }, `${percent} % estimated`) : '';
 }
 
 // -- events ----------------------------------------------------------------------------------------------------------
