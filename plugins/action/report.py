@@ -5,11 +5,13 @@
 from __future__ import annotations
 
 import json
+import time
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils import color
 
+from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.pause_limit import PERCENT
 from ..module_utils._view import status
 from ..module_utils._view.fold import paragraphs
@@ -40,11 +42,14 @@ OPTIONS = {
     "managers": {"type": "list", "elements": "str", "default": []},
     "service": {"type": "str", "default": ""},
     "what": {"type": "str", "choices": [*SECTIONS, *ANSWERS], "default": "all"},
-    "output": {"type": "str", "choices": ["table", "json"], "default": "table"},
+    "output": {"type": "str", "choices": ["table", "json", "html"], "default": "table"},
+    "to": {"type": "path"},
+    "recorded": {"type": "dict", "default": {}},
     "fault_limit": {"type": "int", "default": PERCENT},
     "hosts": {"type": "list", "elements": "str"},
     "tested": {"type": "dict"},
 }
+IF_HTML = ("output", "html", ["to"])
 NEEDED = {"provision": ["steps"], "deprovision": ["steps"], "status": ["ledger"], "verify": ["hosts", "ledger", "tested"]}
 
 
@@ -56,7 +61,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        _validation, args = self.validate_argument_spec(argument_spec=OPTIONS, required_if=[("of", *item) for item in NEEDED.items()])
+        _validation, args = self.validate_argument_spec(argument_spec=OPTIONS, required_if=[IF_HTML, *(("of", *item) for item in NEEDED.items())])
         reports = {"provision": self._report_plan, "deprovision": self._report_plan, "status": self._status, "verify": self._verify}
         run_words, answer = reports[args["of"]](args, task_vars)
         last_words.say(result, run_words)
@@ -129,11 +134,23 @@ class ActionModule(ActionBase):
         if args["output"] == "json":
             self._display.display(json.dumps(fleet_status, ensure_ascii=False))
             text = ""
+        elif args["output"] == "html":
+            text = self._write_page(args, fleet_status)
         line = "" if args["service"] or not text else status.outcome(fleet_status)
         answer = {"waiting": fleet_status["waiting"], "not_ready": fleet_status["wrong"]}
         if ledger.get("msg"):
             answer.update(failed=True, msg=f"{ledger['manager']}: {ledger['msg']}")
         return last_words.LastWords(last_words.verdict_of(fleet_status["waiting"], fleet_status["wrong"]), line, text), answer
+
+    def _write_page(self, args, fleet_status):
+        """Write the page. Return a line that says so."""
+        from ..plugin_utils._report import page_on_controller  # imported here, because loading it takes 10 ms
+
+        text = page_on_controller.page_of(args["ledger"], fleet_status, args["recorded"], time.time())
+        try:
+            return page_on_controller.write(args["to"], text, check=self._task.check_mode)
+        except GpuSwarmError as problem:
+            raise AnsibleActionFail(problem.message) from problem
 
     def _recorded(self, args):
         """Show what a manager has recorded."""

@@ -64,10 +64,18 @@ options:
     choices: [all, free, holders, pending, faulty, usage, events, card]
     default: all
   output:
-    description: With V(json), O(of=status) prints one line of JSON.
+    description: With V(json), O(of=status) prints one line of JSON. With V(html), it writes the page of the fleet to O(to).
     type: str
-    choices: [table, json]
+    choices: [table, json, html]
     default: table
+  to:
+    description: The file for the page, on the controller. Required with O(output=html). In check mode, nothing is written.
+    type: path
+  recorded:
+    description:
+      - The result of M(fleet.gpu_swarm.swarm_record) with C(what=page), for O(output=html). Without it, the page shows neither usage nor events.
+    type: dict
+    default: {}
   fault_limit:
     description: The percentage of GPU nodes that may be paused for a fault (C(swarm_member_react_limit)), for O(of=status).
     type: int

@@ -18,8 +18,9 @@ options:
       - With V(usage), the hours for which GPUs were allocated.
       - With V(events), faults, changes of nodes and of the leader, runs, and changes of policies.
       - With V(card), the tasks and events of one card.
+      - With V(page), what the page of the fleet shows. This is the usage of 7 days by owner, the same by day, and the events of 24 hours.
     type: str
-    choices: [usage, events, card]
+    choices: [usage, events, card, page]
     required: true
   since:
     description:
@@ -108,8 +109,18 @@ allocations:
   type: list
   elements: dict
 events:
-  description: The events of the card, in the form of RV(rows).
-  returned: with O(what=card)
+  description: The events, in the form of RV(rows).
+  returned: with O(what=card) and O(what=page)
+  type: list
+  elements: dict
+usage:
+  description: The usage by owner, in the form of RV(rows).
+  returned: with O(what=page)
+  type: list
+  elements: dict
+days:
+  description: The card-hours of each owner by day, each with C(day), C(name) and C(cards).
+  returned: with O(what=page)
   type: list
   elements: dict
 what:
@@ -155,7 +166,7 @@ from ..module_utils._command import recorded
 from ..module_utils._errors import GpuSwarmError
 
 OPTIONS = dict(
-    what=dict(type="str", choices=["usage", "events", "card"], required=True),
+    what=dict(type="str", choices=["usage", "events", "card", "page"], required=True),
     since=dict(type="str", default=""),
     by=dict(type="str", choices=["owner", "service", "model", "node"], default="owner"),
     node=dict(type="str", default=""),
@@ -171,6 +182,8 @@ def run(params, now):
         return recorded.usage(directory, params["since"], params["by"], now)
     if params["what"] == "events":
         return recorded.events(directory, params["since"], params["node"], now)
+    if params["what"] == "page":
+        return recorded.page(directory, now)
     return recorded.card(directory, params["card"], now)
 
 

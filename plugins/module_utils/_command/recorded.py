@@ -21,6 +21,9 @@ from .._view.times import since_of
 
 # How far back an answer goes if the user gives no time.
 USAGE_SINCE, EVENTS_SINCE = "7d", "12h"
+PAGE = "page"
+# What the page of the fleet shows (seconds).
+_PAGE_USAGE_S, _PAGE_EVENTS_S = 7 * 86400, 86400
 
 
 def usage(directory: str, since: str, by: str, now: float) -> dict[str, Any]:
@@ -41,6 +44,17 @@ def card(directory: str, uuid: str, now: float) -> dict[str, Any]:
     if len(uuid) < len("GPU-") + 1 or not uuid.startswith(("GPU-", "MIG-")):
         raise GpuSwarmError("card is '%s'. Give a UUID, or the beginning of one, such as GPU-5fa2e7a4." % printable(uuid[:80]))
     answer = _answer(directory, now, {"what": CARD}, lambda db: queries.card(db, uuid))
+    return {**answer.pop("rows"), **answer}
+
+
+def page(directory: str, now: float) -> dict[str, Any]:
+    """Return {what, usage, days, events, now, recorded_since, last_reading}: the rows for the page of the fleet. Raises GpuSwarmError."""
+
+    def rows(db: Any) -> dict[str, Any]:
+        week = (db, now - _PAGE_USAGE_S, now, "owner", now)
+        return {"usage": queries.usage(*week), "days": queries.usage_by_day(*week), "events": queries.events(db, now - _PAGE_EVENTS_S, now)}
+
+    answer = _answer(directory, now, {"what": PAGE}, rows)
     return {**answer.pop("rows"), **answer}
 
 

@@ -238,8 +238,14 @@ PLAYBOOKS = (
         details="The UUID of a GPU or MIG device, or its beginning. `-e card=GPU-5fa2e7a4` is the short form.",
     ),
     Setting(
-        "status_output", "str", "table", "the output format", choices=("table", "json"), once=True,
-        details="`json` prints one line that begins with `{`. `-e output=json` is the short form.",
+        "status_output", "str", "table", "the output format", choices=("table", "json", "html"), once=True,
+        details="`json` prints one line that begins with `{`. `html` writes the whole fleet as one page to the file `status_to`. `-e output=json` is "
+        "the short form.",
+    ),
+    Setting(
+        "status_to", "path", None, "the file for `output=html`, on the machine that runs Ansible", once=True,
+        details="`-e to=fleet.html` is the short form. A relative path starts in your working directory. A file that is no page of a fleet is not "
+        "overwritten.",
     ),
     Setting(
         "status_textfile", "str", "", "the directory on the manager for a file with Prometheus metrics", once=True,

@@ -42,6 +42,15 @@ def test_an_answer_has_only_known_fields_and_a_text(run, tmp_path, params):
     assert as_manager_answer("swarm_record", {**answer, "changed": False}, "m1")["answered"] is True
 
 
+def test_the_page_gets_the_usage_of_a_week_and_the_events_of_a_day(run, tmp_path):
+    write_record(tmp_path, [allocation(30, 1, "t0", "chat"), allocation(2)], [event(30, "leader"), event(20)])
+    answer = run(what="page")
+    assert json.loads(json.dumps(answer)) == answer
+    assert sum(row["hours"] for row in answer["usage"]) == pytest.approx(sum(row["hours"] for row in run(what="usage")["rows"]))
+    assert sum(row["cards"] for row in answer["days"]) == pytest.approx(sum(row["cards"] for row in answer["usage"]))
+    assert [row["what"] for row in answer["events"]] == ["fault"]
+
+
 def test_usage_and_events_begin_when_the_user_says(run, tmp_path):
     write_record(tmp_path, [allocation(30, 1, "t0", "chat"), allocation(2)], [event(20, "leader"), event(1)])
     assert [row["name"] for row in run(what="usage", by="service", since="1d")["rows"]] == ["train"]
@@ -60,7 +69,7 @@ def test_a_problem_is_an_error_that_is_no_answer(run, tmp_path, params):
 def test_the_settings_of_status_allow_what_the_module_allows():
     """The settings repeat these values, because loading the code that has them would slow down each run."""
     assert SETTINGS["status_what"].choices == (*SECTIONS, *ANSWERS)
-    assert list(ANSWERS) == module.OPTIONS["what"]["choices"]
+    assert [*ANSWERS, "page"] == module.OPTIONS["what"]["choices"]
     assert SETTINGS["status_by"].choices == BY == tuple(module.OPTIONS["by"]["choices"])
     assert SETTINGS["status_since"].wants == WANTED
     assert [SETTINGS["status_since"].fits(text) for text in ("7d", "2026-11-20", "soon")] == [True, True, False]

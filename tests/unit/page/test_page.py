@@ -20,7 +20,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._page.page import 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._page.page_data import page_data, verdict
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._page_template.page_template import FOLDER, SCRIPTS, STYLES, page_template
 
-HOSTILE = '</script><img src=x onerror=alert(1)>\x1b[31m\u202e"\'&@@data@@\ud800\n'
+HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[31m\u202e\"'&@@data@@\ud800\n"
 
 
 class Elements(HTMLParser):
