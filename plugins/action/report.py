@@ -150,7 +150,7 @@ class ActionModule(ActionBase):
         try:
             return page_on_controller.write(args["to"], text, check=self._task.check_mode)
         except GpuSwarmError as problem:
-            raise AnsibleActionFail(problem.message) from problem
+            raise AnsibleActionFail(problem.message) from None
 
     def _recorded(self, args):
         """Show what a manager has recorded."""

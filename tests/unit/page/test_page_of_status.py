@@ -109,7 +109,7 @@ def test_a_missing_folder_is_named(folder):
     (folder / "play.yml").write_text(REPORT.replace("/fleet.html", "/none/fleet.html"))
     said = " ".join(play(folder).stdout.split())
     assert "The page could not be written to" in said
-    assert "No such file or directory. Name a file in a folder that exists, with -e to=." in said
+    assert "No such file or directory. Name a file in a folder that exists, with -e to=." in said, said
 
 
 @pytest.mark.parametrize("arguments", ["output=html", "to=fleet.html", "output=html to=fleet.html what=free", "output=html to=fleet.html service=a"])
