@@ -9,7 +9,6 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-import compileall
 import os
 import shlex
 import shutil
@@ -53,6 +52,8 @@ class InstalledCommand:
 
     def install(self) -> None:
         """Install the code, then the file that starts it. The code is compiled, because only root may write compiled files there later."""
+        import compileall  # imported here: it is slow to load, and the plan only needs CODE
+
         _import_command()
         _files.make_directory(self._home)
         CODE.make_current(self._home)

@@ -16,7 +16,7 @@ from typing import Any, Callable, Mapping
 from .. import _files
 from .._errors import GpuSwarmError
 from .._metrics import file
-from .._node.manager_state import DIRECTORIES, HOME, JOBS, PAGE, PAUSE, RECORD, SHARED, TEMPLATE, UNIT, manager_state
+from .._node.manager_state import DIRECTORIES, HOME, JOBS, PAGE, PAUSE, RECORD, SHARED, SNAPSHOT, TEMPLATE, UNIT, manager_state
 from .._program import hardened
 from .._program.code import Code
 from .._program.installed import is_changing
@@ -25,7 +25,6 @@ from .._program.own_python import require_own_python
 from .._program.unit import Unit, has_gpus
 from .installed_command import InstalledCommand
 from .shared_directories import SharedDirectories, group_id
-from .snapshot import NAME as SNAPSHOT
 
 CODE = Code("_manager/two_processes.py")
 PARTS = (PAUSE, JOBS, RECORD, PAGE)
@@ -35,8 +34,10 @@ _LINKS = {PAUSE: "metrics", JOBS: "logs"}  # each part has a link to the directo
 _SETTINGS = {PAUSE: "swarm_member_metrics_directory", JOBS: "gpu_job_log_directory"}  # the user's setting for that directory
 _SOCKET_SETTING = "swarm_member_docker_socket"
 _PRIVATE = ("tmp", "var/tmp")  # the service has its own temporary directories. They are empty when the service starts, and removed when it stops
-_NOTE = "To remove its parts, set\n# swarm_member_react: false and gpu_swarm_record: false, and run fleet.gpu_swarm.prune_jobs -e timer=false"
-_DESCRIPTION = "Pauses nodes of this Docker swarm with faults of their GPUs, writes metrics and a record, and removes finished jobs"
+_NOTE = (
+    "To remove its parts, set\n# swarm_member_react, gpu_swarm_record and gpu_swarm_page to false, and run fleet.gpu_swarm.prune_jobs -e timer=false"
+)
+_DESCRIPTION = "Pauses nodes of this Docker swarm with faults of their GPUs, writes metrics, record and page, and removes finished jobs"
 # With OOMPolicy=continue the first process continues if memory runs out and the kernel ends the second process.
 _SERVICE = """\
 Type=notify

@@ -14,13 +14,13 @@ import os
 
 from .._errors import GpuSwarmError
 from .._ledger.reading import Reading
+from .._node.manager_state import SNAPSHOT
 from .._replace import replace_json
 from .._view.fleet_cards import cards
 from .._view.status import status
 from .shared_directories import GROUP, is_shared
 
-NAME, VERSION = "snapshot.json", 1
-_MODE = 0o640
+VERSION, _MODE = 1, 0o640
 
 
 class Snapshot:
@@ -32,7 +32,7 @@ class Snapshot:
 
     def observe(self, reading: Reading) -> list[str]:
         """Replace the file. Return a line if only root can read it. Raises GpuSwarmError."""
-        path = os.path.join(self._directory, NAME)
+        path = os.path.join(self._directory, SNAPSHOT)
         document = {
             "version": VERSION,
             "at": reading.at,

@@ -28,8 +28,8 @@ PARTS_OF_RUNS = (PAUSE, RECORD, PAGE)
 DIRECTORIES = {PAUSE: "metrics_directory", JOBS: "log_directory"}
 # The directory where a part writes, below the state directory. Its name is no setting.
 SHARED = {RECORD: "record", PAGE: "page"}
-# The template of the page, in the service's directory.
-TEMPLATE = "page-template.html"
+# The status of the fleet, in the directory of the record. The template of the page, in the service's directory.
+SNAPSHOT, TEMPLATE = "snapshot.json", "page-template.html"
 # The command for people on a manager, and the directory of its code. Everybody may read the code.
 COMMAND, COMMAND_HOME = "usr/local/bin/gpu-swarm", "usr/local/lib/gpu-swarm"
 
