@@ -46,19 +46,25 @@ SVG = """<svg class="rich-terminal" viewBox="0 0 {width} {height}" xml:space="pr
 
 def draw() -> str:
     """Return the picture as SVG."""
-    # A fixed environment, so that every machine draws the same picture.
-    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor", _environ={"TERM": "xterm"})
-    found = status.status(_fleet())
+    found = status.status(fleet())
     line = _painted(status.outcome(found), COLOURS[verdict_of(found["waiting"], found["wrong"])])
-    console.print(Text.from_ansi(f"$ {COMMAND}\n\n{line}\n\n{Screen(WIDTH - 2, _painted).show(found, 'all')}"))
-    return "\n".join(line.rstrip() for line in console.export_svg(title="status", code_format=SVG, unique_id="status").splitlines()) + "\n"
+    return terminal("status", f"$ {COMMAND}\n\n{line}\n\n{Screen(WIDTH - 2, _painted).show(found, 'all')}")
+
+
+def terminal(name: str, text: str, width: int = WIDTH) -> str:
+    """Return a picture of a terminal with this text, which may contain colours, as SVG."""
+    # A fixed environment, so that every machine draws the same picture.
+    console = Console(record=True, width=width, file=io.StringIO(), force_terminal=True, color_system="truecolor", _environ={"TERM": "xterm"})
+    console.print(Text.from_ansi(text))
+    return "\n".join(line.rstrip() for line in console.export_svg(title=name, code_format=SVG, unique_id=name).splitlines()) + "\n"
 
 
 def _painted(text: str, colour: str) -> str:
     return f"\x1b[{CODES[colour]}m{text}\x1b[0m"
 
 
-def _fleet() -> dict[str, Any]:
+def fleet() -> dict[str, Any]:
+    """Return the ledger of the fleet in the pictures."""
     nodes = [_named("m1", leader=True), *(_node(host) for host in MODELS)]
     nodes[3]["Spec"]["Availability"] = "pause"
     nodes[3]["Spec"]["Labels"] |= {

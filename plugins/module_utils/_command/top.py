@@ -22,8 +22,11 @@ from .written_files import Snapshot, age_notes
 # The lines of the head, an empty line, the headings and the foot.
 OTHER_LINES = 6
 KEYS = "q quit  s sort  r reverse  / filter  j k space scroll"
-COLOURS = {"faulty": "red", "excluded": "yellow"}
-_STATES = ("faulty", "excluded", "allocated", "free")
+# A closed card is free, but its node takes no new tasks.
+CLOSED = "closed"
+COLOURS = {"faulty": "red", "excluded": "yellow", CLOSED: "yellow"}
+_STATES = ("faulty", "excluded", CLOSED, "allocated", "free")
+_VENDOR = "NVIDIA-"
 _ESCAPE, _ENTER, _BACKSPACE = "\x1b", ("\r", "\n"), ("\x7f", "\x08")
 # Terminals send these for the arrows and for a page.
 _LINES = {"j": 1, "\x1b[B": 1, "k": -1, "\x1b[A": -1}
@@ -109,7 +112,7 @@ def page_of(height: int) -> int:
 
 def _head(snapshot: Snapshot, now: float) -> list[str]:
     nodes, pending = snapshot.status.get("nodes") or [], snapshot.status.get("pending") or []
-    counts = {name: sum(card["state"] == name for card in snapshot.cards) for name in reversed(_STATES)}
+    counts = {name: sum(_state(card) == name for card in snapshot.cards) for name in reversed(_STATES)}
     ready = sum(row["verdict"] == "done" for row in nodes)
     cards = ", ".join("%d %s" % (count, name) for name, count in counts.items() if count)
     waiting = ", ".join("%s %d" % (row["service"], row["needed"]) for row in pending)
@@ -137,14 +140,23 @@ def _line(card: Card, activity: Mapping[str, Card], now: float) -> Line:
         "node": card["node"],
         "card": short(card["card"]) if card["card"] else kind,
         "uuid": card["card"] or "",  # for the filter and the order
-        "state": card["state"],
+        "state": _state(card),
         "used": _used(card["parts"]),
-        "model": card["model"] or NOTHING,
+        "model": _without_vendor(card["model"]) or NOTHING,
         "owner": ", ".join(owners) or NOTHING,
         "for": duration(max(ages)) if ages else NOTHING,
         "now": _activity(activity.get(str(card["card"]))),
         "task": ", ".join(dict.fromkeys(part["task"] for part in taken)) or card["reason"] or NOTHING,
     }
+
+
+def _state(card: Card) -> str:
+    return CLOSED if card["state"] == "free" and not card["schedulable"] else str(card["state"])
+
+
+def _without_vendor(model: str) -> str:
+    """Return the model without the word that all models have, because the column is narrow."""
+    return model[len(_VENDOR) :] if model.startswith(_VENDOR) else model
 
 
 def _used(parts: Sequence[Card]) -> str:

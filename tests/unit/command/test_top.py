@@ -116,3 +116,11 @@ def test_names_cannot_move_the_cursor(tmp_path):
 )  # fmt: skip
 def test_an_arrow_is_one_key(sent, keys):
     assert split_keys(sent) == keys
+
+
+def test_a_free_card_of_a_node_that_takes_no_tasks_is_closed(tmp_path):
+    nodes = [node("n1", resources=named(A)), node("n2", availability="pause", resources=named("GPU-2"))]
+    write_snapshot(tmp_path, ledger(Listed(nodes, [], [], NOW), "gpu-swarm."))
+    found = read_snapshot(str(tmp_path))
+    assert lines(found)[1] == "nodes: 2, ready: 1   cards: 1 free, 1 closed"
+    assert cards(found, "s") == [["host-n2", "closed"], ["host-n1", "free"]]
