@@ -70,7 +70,7 @@ molecule: venv packages ## Molecule scenarios on the lab fleet
 e2e: venv packages promtool ## End-to-end tests on the lab fleet
 	@$(bin)/python -m tests.run --only images,e2e
 
-alerts: venv promtool ## Check the metrics, alert rules and dashboard with Prometheus' promtool
+alerts: venv promtool ## Check the metrics, alert rules and dashboards with Debian's Prometheus, its promtool and node_exporter
 	@$(bin)/python -m tests.run --only alerts
 
 page: venv browser ## Open the page of the fleet in Chromium, and write pictures of it to build/page/ (look at them)
@@ -101,7 +101,7 @@ packages: ## Install the Debian packages that the lab needs (as root; otherwise 
 recorder: ## Install asciinema and svg-term of PyPI and npm into build/, for the recording
 	@sh tests/setup.sh recorder
 
-promtool: ## Unpack Prometheus' promtool from Debian's package into build/, without installing the package
+promtool: ## Unpack Prometheus, its promtool and node_exporter from Debian's packages into build/, without installing the packages
 	@sh tests/setup.sh promtool
 
 browser: ## Install Chromium, and unpack nginx and Caddy from Debian's packages into build/, for the page of the fleet

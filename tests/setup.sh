@@ -7,7 +7,7 @@
 #   tests/setup.sh venv      build/venv and build/collections
 #   tests/setup.sh lock      tests/requirements.lock from tests/requirements.txt (ARGS=--upgrade: with newer versions)
 #   tests/setup.sh packages  the lab's Debian packages (tests/lab/apt-packages.txt)
-#   tests/setup.sh promtool  build/promtool, which tests the alerts
+#   tests/setup.sh promtool  build/promtool, build/prometheus and build/prometheus-node-exporter, which test the alerts and dashboards
 #   tests/setup.sh browser   Chromium, build/nginx and build/caddy, which test the page of the fleet
 #   tests/setup.sh recorder  build/recorder, which records a terminal and draws it
 set -eu
@@ -152,7 +152,11 @@ lock() {
 for part in "$@"; do
     case $part in
         venv | lock | packages | recorder | browser) "$part" ;;
-        promtool) unpack_program prometheus /usr/bin/promtool ;;
+        promtool)
+            unpack_program prometheus /usr/bin/promtool
+            unpack_program prometheus /usr/bin/prometheus
+            unpack_program prometheus-node-exporter /usr/bin/prometheus-node-exporter
+            ;;
         *) die "unknown part: $part (venv, lock, packages, promtool, recorder, browser)" ;;
     esac
 done

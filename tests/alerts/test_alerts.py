@@ -21,6 +21,7 @@ from plugins.module_utils._ledger.listed import Listed
 from plugins.module_utils._metrics.metric_names import METRICS
 from plugins.module_utils._metrics.samples import rendered
 from plugins.module_utils._tasks.tasks import epoch
+from plugins.module_utils._watch.card_metrics import METRICS as CARD_METRICS
 
 from .promtool import accepts, promtool
 
@@ -30,11 +31,12 @@ sys.path.append(str(ROOT / "tests" / "unit" / "support"))
 import swarm_api  # noqa: E402
 
 RULES = ROOT / "docs/examples/alerts/gpu-swarm.rules.yml"
-DASHBOARD = ROOT / "docs/examples/alerts/gpu-swarm.dashboard.json"
+FLEET, CARDS = (ROOT / f"docs/examples/alerts/{name}.dashboard.json" for name in ("gpu-swarm", "gpu-swarm-cards"))
+DASHBOARDS = {FLEET: [("datasource", "datasource"), ("node", "query")], CARDS: [("datasource", "datasource"), ("node", "query"), ("owner", "query")]}
 CASES = HERE / "gpu-swarm.tests.yml"
 GROUP = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"][0]
 ALERTS = [rule["alert"] for rule in GROUP["rules"] if "alert" in rule]
-LABELS = {metric.name: {*metric.labels, "instance", "job"} for metric in METRICS}
+LABELS = {metric.name: {*metric.labels, "instance", "job"} for metric in (*METRICS, *CARD_METRICS)}
 RECORDED = {rule["record"] for rule in GROUP["rules"] if "record" in rule}
 
 
@@ -42,8 +44,9 @@ def expressions() -> list[str]:
     return [rule["expr"] for rule in GROUP["rules"]] + [expr for panel in panels() for expr in queries(panel)]
 
 
-def panels() -> list[dict[str, Any]]:
-    return json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
+def panels(dashboard: Path | None = None) -> list[dict[str, Any]]:
+    """Return the panels of a dashboard, or of all dashboards."""
+    return [panel for path in ([dashboard] if dashboard else DASHBOARDS) for panel in json.loads(path.read_text(encoding="utf-8"))["panels"]]
 
 
 def queries(panel: dict[str, Any]) -> Iterator[str]:
@@ -116,14 +119,15 @@ def test_promtool_accepts_the_queries_of_the_dashboard(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_dashboard_accepts_any_data_source_and_has_no_fixed_id() -> None:
-    made = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.name)
+def test_a_dashboard_accepts_any_data_source_and_has_no_fixed_id(path: Path) -> None:
+    made, found = json.loads(path.read_text(encoding="utf-8")), panels(path)
     assert made["id"] is None
-    assert [(variable["name"], variable["type"]) for variable in made["templating"]["list"]] == [("datasource", "datasource"), ("node", "query")]
-    sources = [target.get("datasource", panel["datasource"]) for panel in panels() for target in panel["targets"]]
+    assert [(variable["name"], variable["type"]) for variable in made["templating"]["list"]] == DASHBOARDS[path]
+    sources = [target.get("datasource", panel["datasource"]) for panel in found for target in panel["targets"]]
     assert {source["uid"] for source in sources} == {"${datasource}"}
-    places = [tuple(panel["gridPos"].values()) for panel in panels()]
-    assert len(set(places)) == len({panel["id"] for panel in panels()}) == len(panels())
+    places = [tuple(panel["gridPos"].values()) for panel in found]
+    assert len(set(places)) == len({panel["id"] for panel in found}) == len(found)
 
 
 @pytest.mark.parametrize("panel", panels(), ids=lambda panel: panel["title"])
@@ -134,7 +138,7 @@ def test_a_panel_of_the_dashboard_says_what_it_shows_and_shows_one_number(panel:
 
 
 def test_each_state_of_a_card_has_a_colour_and_a_word() -> None:
-    cards = panels()[0]
+    cards = panels(FLEET)[0]
     states = {str(number) for number in range(4)}
     assert set(re.findall(r"\* 0(?: \+ (\d))?", cards["targets"][0]["expr"])) == {"", "1", "2", "3"}
     mapped = cards["fieldConfig"]["defaults"]["mappings"][0]["options"]

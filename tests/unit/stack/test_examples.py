@@ -14,13 +14,25 @@ import pytest
 from plugins.plugin_utils._stack.translate import translate
 
 FOLDER = Path(__file__).parents[3] / "docs" / "examples"
-EXAMPLES = [FOLDER / "fleet" / "compose.yml", *sorted((FOLDER / "stacks").iterdir())]
+EXAMPLES = sorted([FOLDER / "fleet" / "compose.yml", FOLDER / "stacks" / "monitoring" / "compose.yml", *(FOLDER / "stacks").glob("*.yml")])
 RESERVED = {
-    "compose.yml": {"train": {"NVIDIA-GPU": 1}},
-    "spark.yml": {"master": {}, "worker": {"NVIDIA-GPU": 1}},
-    "kinds.yml": {"train": {"NVIDIA-H100": 2}, "infer": {"NVIDIA-SLOT": 1}},
-    "by_node.yml": {"train": {"NVIDIA-GPU": 1}},
+    "fleet/compose.yml": {"train": {"NVIDIA-GPU": 1}},
+    "stacks/spark.yml": {"master": {}, "worker": {"NVIDIA-GPU": 1}},
+    "stacks/kinds.yml": {"train": {"NVIDIA-H100": 2}, "infer": {"NVIDIA-SLOT": 1}},
+    "stacks/by_node.yml": {"train": {"NVIDIA-GPU": 1}},
+    "stacks/page-caddy.yml": {"caddy": {}},
+    "stacks/page-nginx.yml": {"nginx": {}},
+    "stacks/monitoring/compose.yml": {"prometheus": {}, "node-exporter": {}, "dcgm-exporter": {}, "grafana": {}},
 }
+CHOSEN = {"stacks/by_node.yml": [4], "stacks/monitoring/compose.yml": [0]}  # the number of images for each service with x-gpu
+NOTES = {
+    "stacks/monitoring/compose.yml": [
+        "compose.yml: services.dcgm-exporter sets NVIDIA_VISIBLE_DEVICES but reserves no GPU, so it would see GPUs of others. "
+        "Reserve the GPUs that it needs"
+    ]
+}
+# Files that the user makes.
+SECRETS = {"users", "certificate.pem", "key.pem", "grafana-password"}
 
 
 def reserved(service: dict[str, Any]) -> dict[str, int]:
@@ -28,9 +40,17 @@ def reserved(service: dict[str, Any]) -> dict[str, int]:
     return {one["discrete_resource_spec"]["kind"]: one["discrete_resource_spec"]["value"] for one in found}
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def name_of(path: Path) -> str:
+    return path.relative_to(FOLDER).as_posix()
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=name_of)
 def test_an_example_has_the_reservations_of_its_recipe(path: Path) -> None:
-    stack = translate(path.read_text(), path.name, {}.get, {})
-    assert {name: reserved(service) for name, service in stack.document["services"].items()} == RESERVED[path.name]
-    assert stack.notes == []
-    assert [len(want.matrix) for want in stack.x_gpu.values()] == ([4] if path.name == "by_node.yml" else [])
+    def read(name: str) -> bytes | None:
+        file = path.parent / name
+        return b"secret" if name in SECRETS else file.read_bytes() if file.exists() else None
+
+    stack = translate(path.read_text(), path.name, read, {"MONITORING_NODE": "m1"})
+    assert {name: reserved(service) for name, service in stack.document["services"].items()} == RESERVED[name_of(path)]
+    assert stack.notes == NOTES.get(name_of(path), [])
+    assert [len(want.matrix) for want in stack.x_gpu.values()] == CHOSEN.get(name_of(path), [])
