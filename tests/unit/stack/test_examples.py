@@ -25,12 +25,8 @@ RESERVED = {
     "stacks/monitoring/compose.yml": {"prometheus": {}, "node-exporter": {}, "dcgm-exporter": {}, "grafana": {}},
 }
 CHOSEN = {"stacks/by_node.yml": [4], "stacks/monitoring/compose.yml": [0]}  # the number of images for each service with x-gpu
-NOTES = {
-    "stacks/monitoring/compose.yml": [
-        "compose.yml: services.dcgm-exporter sets NVIDIA_VISIBLE_DEVICES but reserves no GPU, so it would see GPUs of others. "
-        "Reserve the GPUs that it needs"
-    ]
-}
+SEES_ALL = "sets NVIDIA_VISIBLE_DEVICES but reserves no GPU, so it would see GPUs of others. Reserve the GPUs that it needs"
+NOTES = {"stacks/monitoring/compose.yml": [f"compose.yml: services.dcgm-exporter {SEES_ALL}"]}
 # Files that the user makes.
 SECRETS = {"users", "certificate.pem", "key.pem", "grafana-password"}
 
