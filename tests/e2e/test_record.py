@@ -63,14 +63,16 @@ def test_people_of_group_docker_get_to_the_record_and_to_nothing_else(fleet: Fle
     assert sorted(node["node"] for node in status["nodes"]) == ["g1", "m1"]
     entries = manager.run("find", STATE_DIR, "-maxdepth", "1", "-printf", "%m %u:%g %f\n").splitlines()
     opened = sorted(entry for entry in entries if not entry.split()[0].endswith("00"))
-    assert opened == ["2750 root:docker record", "711 root:root gpu-swarm", "755 root:root page"]
+    assert opened == ["2750 root:docker page", "2750 root:docker record", "711 root:root gpu-swarm"]
     assert manager.start(*MEMBER, "ls", STATE_DIR, check=False).returncode != 0
     assert manager.start(*MEMBER, "ls", f"{STATE_DIR}/manager", check=False).returncode != 0
     assert manager.start(*MEMBER, "touch", f"{STATE_DIR}/record/other", check=False).returncode != 0
     stranger = manager.start(*STRANGER, "gpu-swarm", "status", check=False)
     assert stranger.returncode != 0
     assert stranger.stderr.decode().strip().endswith("Become root, or a member of the group docker.")
-    assert "g1" in manager.run(*STRANGER, "cat", f"{STATE_DIR}/page/index.html")
+    page = ("cat", f"{STATE_DIR}/page/index.html")
+    assert "g1" in manager.run(*MEMBER, *page)
+    assert manager.start(*STRANGER, *page, check=False).returncode != 0
 
 
 def test_a_second_run_has_nothing_to_do(fleet: Fleet, inventory: Path, provisioned: Run) -> None:

@@ -161,8 +161,7 @@ class ManagerService:
         return {**{part: dict(settings) for part, settings in parts.items() if settings is not None}, "docker_socket": socket}
 
     def _shared(self, settings: Mapping[str, Any]) -> SharedDirectories:
-        directories = {name: part == PAGE for part, name in SHARED.items() if part in settings}
-        return SharedDirectories(self._state_dir, directories, self._group_id())
+        return SharedDirectories(self._state_dir, [name for part, name in SHARED.items() if part in settings], self._group_id())
 
     def _template_path(self) -> str:
         return os.path.join(self._home, TEMPLATE)

@@ -2,9 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Makes directories below the state directory that people without root may enter.
-
-The record is for those of group docker, who may use Docker's socket anyway. The page is for everybody, because a web server of any user may serve it.
+"""Makes directories below the state directory that people of group docker may enter. They may use Docker's socket anyway.
 
 Everything else in the state directory stays closed, because it contains the originals of configuration files with passwords.
 Private to this collection; it may change without notice.
@@ -16,7 +14,7 @@ import contextlib
 import grp
 import os
 import stat
-from typing import Mapping, NamedTuple
+from typing import Iterable, NamedTuple
 
 from .. import _files
 
@@ -28,11 +26,10 @@ class _Access(NamedTuple):
 
     directory: int
     files: int
-    has_group: bool = False
 
 
 # New files in a directory with the setgid bit get its group. The service may not change the group of a file by itself.
-_OF_GROUP, _OF_ROOT, _OF_ALL = _Access(0o2750, 0o640, True), _Access(0o700, 0o600), _Access(0o755, 0o644)
+_OF_GROUP, _OF_ROOT = _Access(0o2750, 0o640), _Access(0o700, 0o600)
 # Others may pass through the state directory, and may not list it.
 _PASSABLE, _CLOSED = 0o711, 0o700
 _OF_OTHERS = 0o077
@@ -51,54 +48,53 @@ def is_shared(directory: str) -> bool:
 
 
 class SharedDirectories:
-    """``directories`` are {name: whether it is for everybody}. The others are for the group, or for root if there is no group."""
+    """The directories ``names`` in ``state_dir``. Without a group, only root may enter them."""
 
-    def __init__(self, state_dir: str, directories: Mapping[str, bool], group: int | None) -> None:
+    def __init__(self, state_dir: str, names: Iterable[str], group: int | None) -> None:
         self._state_dir = state_dir
-        of_group = _OF_ROOT if group is None else _OF_GROUP
-        self._directories = {name: _OF_ALL if for_everybody else of_group for name, for_everybody in sorted(directories.items())}
+        self._names = sorted(names)
         self._group = group
+        self._access = _OF_ROOT if group is None else _OF_GROUP
 
     def are_current(self) -> bool:
         """Return whether the directories exist with these permissions, and everything else is closed."""
         mode = _mode(self._state_dir)
         if mode is None:
-            return not self._directories
-        return mode == self._wanted_mode() and all(map(self._is_current, self._directories)) and not self._open_entries()
+            return not self._names
+        return mode == self._wanted_mode() and all(map(self._is_current, self._names)) and not self._open_entries()
 
     def converge(self) -> None:
         """Make the directories. First close everything else, then let people pass through the state directory."""
-        if not self._directories and _mode(self._state_dir) is None:
+        if not self._names and _mode(self._state_dir) is None:
             return
         _files.make_directory(self._state_dir, _CLOSED)
         for path in self._open_entries():
             os.chmod(path, stat.S_IMODE(os.lstat(path).st_mode) & ~_OF_OTHERS)
-        for name in self._directories:
-            self._make(name)
+        for name in self._names:
+            self._make(os.path.join(self._state_dir, name))
         os.chmod(self._state_dir, self._wanted_mode())
 
     def _wanted_mode(self) -> int:
-        return _CLOSED if all(access == _OF_ROOT for access in self._directories.values()) else _PASSABLE
+        return _PASSABLE if self._names and self._group is not None else _CLOSED
 
     def _is_current(self, name: str) -> bool:
-        path, access = os.path.join(self._state_dir, name), self._directories[name]
-        return _mode(path) == access.directory and (not access.has_group or os.lstat(path).st_gid == self._group)
+        path = os.path.join(self._state_dir, name)
+        return _mode(path) == self._access.directory and (self._group is None or os.lstat(path).st_gid == self._group)
 
-    def _make(self, name: str) -> None:
+    def _make(self, path: str) -> None:
         """Make the directory, and set the permissions of its files. They may be from a time when this machine had no group docker."""
-        path, access = os.path.join(self._state_dir, name), self._directories[name]
         _files.make_directory(path, _CLOSED)
         files = [entry.path for entry in os.scandir(path) if entry.is_file(follow_symlinks=False)]
-        if access.has_group and self._group is not None:
+        if self._group is not None:
             for entry in (path, *files):
                 os.chown(entry, -1, self._group)
         for entry in files:
-            os.chmod(entry, access.files)
-        os.chmod(path, access.directory)
+            os.chmod(entry, self._access.files)
+        os.chmod(path, self._access.directory)
 
     def _open_entries(self) -> list[str]:
         """Return the other entries of the state directory that are not closed. A link has no permissions of its own."""
-        entries = (entry for entry in os.scandir(self._state_dir) if entry.name not in self._directories and not entry.is_symlink())
+        entries = (entry for entry in os.scandir(self._state_dir) if entry.name not in self._names and not entry.is_symlink())
         return [entry.path for entry in entries if entry.stat(follow_symlinks=False).st_mode & _OF_OTHERS]
 
 

@@ -109,8 +109,8 @@ PLAYBOOKS = (
     ),
     Setting(
         "gpu_swarm_page", "bool", False, "whether each manager keeps a page of the fleet up to date", once=True, swarm=True,
-        details="The page is one file, `/var/lib/gpu-swarm/page/index.html`, which any web server on the manager can serve. Every user of the "
-        "manager can read it: nodes, cards, services, and their owners. With `false` it is removed.",
+        details="The page is one file, `/var/lib/gpu-swarm/page/index.html`, which root and group docker can read, and which a web server can "
+        "serve. With `false` it is removed.",
     ),
     Setting(
         "gpu_swarm_grafana_url", "str", "", "the address of Grafana, to which the page links", once=True, swarm=True,

@@ -436,10 +436,10 @@ def test_without_the_group_docker_only_root_may_read_the_record(machine):
 # -- the page ------------------------------------------------------------------------------------------------------
 
 
-def test_the_page_is_for_everybody_and_goes_with_its_part(machine):
+def test_the_page_goes_with_its_part(machine):
     page = machine.part(PAGE)
     assert page.converge()
-    assert (mode(machine.state), mode(machine.state / "page")) == ("0o711", "0o755")
+    assert (mode(machine.state), mode(machine.state / "page")) == ("0o711", "0o2750")
     template = machine.state / "manager/page-template.html"
     assert (template.read_text(), mode(template)) == (TEMPLATE, "0o600")
     machine.part(PAUSE).install()  # another call does not have the template

@@ -44,7 +44,7 @@ def mode(path):
 
 
 def test_everything_else_is_closed_before_people_may_pass(state):
-    shared = SharedDirectories(str(state), {"record": False}, GROUP)
+    shared = SharedDirectories(str(state), ["record"], GROUP)
     assert not shared.are_current()
     shared.converge()
     assert (mode(state), mode(state / "record")) == ("0o711", "0o2750")
@@ -56,7 +56,7 @@ def test_everything_else_is_closed_before_people_may_pass(state):
 
 @pytest.mark.parametrize("name", ["lib", "cards.json"])
 def test_an_entry_that_is_opened_later_is_closed_again(state, name):
-    shared = SharedDirectories(str(state), {"record": False}, GROUP)
+    shared = SharedDirectories(str(state), ["record"], GROUP)
     shared.converge()
     (state / name).chmod(0o755)
     assert not shared.are_current()
@@ -65,45 +65,34 @@ def test_an_entry_that_is_opened_later_is_closed_again(state, name):
 
 
 def test_without_the_group_only_root_may_enter(state):
-    shared = SharedDirectories(str(state), {"record": False}, None)
+    shared = SharedDirectories(str(state), ["record"], None)
     shared.converge()
     assert (mode(state), mode(state / "record"), shared.are_current()) == ("0o700", "0o700", True)
     assert not is_shared(str(state / "record"))
 
 
 def test_files_from_a_time_without_the_group_are_given_to_it(state):
-    SharedDirectories(str(state), {"record": False}, None).converge()
+    SharedDirectories(str(state), ["record"], None).converge()
     file = state / "record/fleet.db"
     file.touch(mode=0o600)
     os.symlink("/etc/passwd", state / "record/link")
     before = os.stat("/etc/passwd").st_mode
-    shared = SharedDirectories(str(state), {"record": False}, GROUP)
+    shared = SharedDirectories(str(state), ["record"], GROUP)
     assert not shared.are_current()
     shared.converge()
     assert (mode(file), file.stat().st_gid, os.stat("/etc/passwd").st_mode) == ("0o640", GROUP, before)
 
 
 def test_without_shared_directories_the_state_directory_is_closed_again(state):
-    SharedDirectories(str(state), {"record": False}, GROUP).converge()
-    closed = SharedDirectories(str(state), {}, GROUP)
+    SharedDirectories(str(state), ["record"], GROUP).converge()
+    closed = SharedDirectories(str(state), [], GROUP)
     assert not closed.are_current()
     closed.converge()
     assert (mode(state), closed.are_current()) == ("0o700", True)
 
 
 def test_without_a_state_directory_nothing_is_made_for_no_one(tmp_path):
-    nothing = SharedDirectories(str(tmp_path / "state"), {}, GROUP)
+    nothing = SharedDirectories(str(tmp_path / "state"), [], GROUP)
     assert nothing.are_current()
     nothing.converge()
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("group", [GROUP, None])
-def test_a_directory_for_everybody_is_open_also_without_the_group(state, group):
-    (state / "page").mkdir(mode=0o700)
-    (state / "page/index.html").touch(mode=0o600)
-    shared = SharedDirectories(str(state), {"record": False, "page": True}, group)
-    shared.converge()
-    assert (mode(state), mode(state / "page"), mode(state / "page/index.html")) == ("0o711", "0o755", "0o644")
-    assert mode(state / "record") == ("0o2750" if group is not None else "0o700")
-    assert shared.are_current()
