@@ -227,6 +227,7 @@ def error_of(problem: Exception, path: str = "The record") -> RecordError:
         )
     if "full" in text or "disk I/O" in text:
         return RecordError("%s cannot be written: %s. Make room on its disk." % (path, text))
-    if type(problem) is sqlite3.DatabaseError or "no such" in text:  # the subclasses are other problems
+    # SQLite's module reports a corrupt file as DatabaseError itself. A subclass is another problem, except for a missing table.
+    if problem.__class__ is sqlite3.DatabaseError or "no such" in text:
         return RecordError("%s is corrupt: %s." % (path, text), is_unusable=True)
     return RecordError("%s cannot be used: %s." % (path, text))
