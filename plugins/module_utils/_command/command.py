@@ -25,7 +25,7 @@ from .._view.record_text import csv_of, text_of
 from .._view.status import only_service, outcome, service_row
 from .._view.status_text import SECTIONS, Paint, Screen, plain
 from . import recorded, screen, top
-from .written_files import CARDS, RECORD, age_notes, read_cards, read_snapshot
+from .written_files import CARDS, RECORD, SNAPSHOT, age_notes, read_cards, read_snapshot
 
 NAME = "gpu-swarm"
 DONE, UNREADABLE, WRONG, WAITING = 0, 1, 2, 75
@@ -112,13 +112,19 @@ def main(argv: Sequence[str] | None = None, places: Places | None = None) -> int
             return _run_top(places)
         return _print(_COMMANDS[arguments.command](arguments, places, time.time()), arguments)
     except GpuSwarmError as problem:
-        print("%s: %s" % (NAME, printable_lines(problem.message)), file=sys.stderr)
-        return UNREADABLE
+        return _fail(problem.message)
+    except (KeyError, IndexError, TypeError, ValueError) as problem:  # a file of another release, until the service writes it again
+        return _fail("the data has an unknown form: %r. If the collection was just updated, wait a minute. Otherwise report this." % problem)
     except BrokenPipeError:  # such as in: gpu-swarm events | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except KeyboardInterrupt:
         return 130
+
+
+def _fail(message: str) -> int:
+    print("%s: %s" % (NAME, printable_lines(message)), file=sys.stderr)
+    return UNREADABLE
 
 
 def _places(environ: Mapping[str, str]) -> Places:
@@ -285,7 +291,7 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Places, float], Answer]] =
 
 def _run_top(places: Places) -> int:
     """Draw until the user quits. The snapshot is read again only if its file has changed."""
-    state, path = top.State(), os.path.join(places.record, "snapshot.json")
+    state, path = top.State(), os.path.join(places.record, SNAPSHOT)
     snapshot, read_at = read_snapshot(places.record), _written_at(path)
     with screen.whole_screen():
         while not state.done:

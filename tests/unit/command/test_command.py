@@ -177,6 +177,14 @@ def test_without_data_one_sentence_says_what_to_do(gpu_swarm, tmp_path, call, fa
     assert len(err.splitlines()) == 1
 
 
+@pytest.mark.parametrize("call", CALLS[:4])
+def test_data_of_another_release_is_no_crash(gpu_swarm, tmp_path, call):
+    write_snapshot(tmp_path, status={"nodes": [{}]}, cards=[{"parts": 7}])
+    status, out, err = gpu_swarm(*call)
+    assert (status, out) == (1, "")
+    assert "wait a minute" in err
+
+
 def test_somebody_who_may_not_read_the_files_is_told_which_group_may(gpu_swarm, written, monkeypatch):
     def refuse(path, *args, **options):
         raise PermissionError(13, "Permission denied", path)
