@@ -30,7 +30,12 @@ def new_path(path: str) -> str:
 
 
 def replace_json(path: str, document: Any, mode: int = 0o666) -> None:
-    """Write a document so that a reader sees the old file or the new file, never a part. Raises OSError. After an error the old file still exists.
+    """Write a document as JSON, like ``replace_text``."""
+    replace_text(path, json.dumps(document), mode)
+
+
+def replace_text(path: str, text: str, mode: int = 0o666) -> None:
+    """Write a file so that a reader sees the old file or the new file, never a part. Raises OSError. After an error the old file still exists.
 
     A link at ``path`` is replaced, not followed. The umask limits ``mode``.
     """
@@ -39,7 +44,7 @@ def replace_json(path: str, document: Any, mode: int = 0o666) -> None:
         os.unlink(new)  # a killed process left this file behind
     try:
         with open(os.open(new, _FLAGS, mode), "w", encoding="utf-8") as stream:
-            json.dump(document, stream)
+            stream.write(text)
         os.replace(new, path)
     except Exception:
         with contextlib.suppress(OSError):

@@ -18,10 +18,10 @@ from .._page.page import page
 from .._page.page_data import page_data
 from .._record import queries
 from .._record.database import open_for_reading
-from .._textfile import text_file
 from .._view.fleet_cards import cards
 from .._view.status import status
 from .readings import AT_MOST_S, EVERY_S
+from .shared_directories import write_file
 
 NAME = "index.html"
 DAY_S = 86400
@@ -52,7 +52,7 @@ class PageFile:
         shown = status(reading.ledger, self._fault_limit), cards(reading.ledger)
         interval = self._interval(reading)
         data = page_data(*shown, *recorded, reading.at, reading.manager_hostname, self._grafana_url, interval)
-        text_file.write(self._directory, NAME, page(template, data))
+        write_file(self._directory, NAME, page(template, data))
         return lines
 
     def _recorded(self, at: float) -> tuple[tuple[Any, Any, Any], list[str]]:

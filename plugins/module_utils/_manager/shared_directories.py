@@ -11,12 +11,15 @@ Private to this collection; it may change without notice.
 from __future__ import annotations
 
 import contextlib
+import errno
 import grp
 import os
 import stat
 from typing import Iterable, NamedTuple
 
 from .. import _files
+from .._errors import GpuSwarmError
+from .._replace import replace_text
 
 GROUP = "docker"
 
@@ -33,6 +36,12 @@ _OF_GROUP, _OF_ROOT = _Access(0o2750, 0o640), _Access(0o700, 0o600)
 # Others may pass through the state directory, and may not list it.
 _PASSABLE, _CLOSED = 0o711, 0o700
 _OF_OTHERS = 0o077
+_REMEDIES = {
+    errno.ENOENT: " Run fleet.gpu_swarm.provision, which makes the directory.",
+    errno.ENOSPC: " Free space on the disk.",
+    errno.EROFS: " If the service's unit has changed since the boot, run 'systemctl daemon-reload' and restart the service, on a node with GPUs only "
+    "in a maintenance window. Or reboot.",
+}
 
 
 def group_id() -> int | None:
@@ -45,6 +54,15 @@ def group_id() -> int | None:
 def is_shared(directory: str) -> bool:
     """Return whether people without root may enter this directory."""
     return bool(os.stat(directory).st_mode & stat.S_IXGRP)
+
+
+def write_file(directory: str, name: str, text: str) -> None:
+    """Write a file into such a directory. A reader sees the old or the new file. Raises GpuSwarmError."""
+    path = os.path.join(directory, name)
+    try:
+        replace_text(path, text, _OF_GROUP.files)
+    except OSError as problem:
+        raise GpuSwarmError("%s could not be written: %s.%s" % (path, problem.strerror, _REMEDIES.get(problem.errno, ""))) from problem
 
 
 class SharedDirectories:

@@ -9,18 +9,15 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-import errno
-import os
+import json
 
-from .._errors import GpuSwarmError
 from .._ledger.reading import Reading
 from .._node.manager_state import SNAPSHOT
-from .._replace import replace_json
 from .._view.fleet_cards import cards
 from .._view.status import status
-from .shared_directories import GROUP, is_shared
+from .shared_directories import GROUP, is_shared, write_file
 
-VERSION, _MODE = 1, 0o640
+VERSION = 1
 
 
 class Snapshot:
@@ -32,7 +29,6 @@ class Snapshot:
 
     def observe(self, reading: Reading) -> list[str]:
         """Replace the file. Return a line if only root can read it. Raises GpuSwarmError."""
-        path = os.path.join(self._directory, SNAPSHOT)
         document = {
             "version": VERSION,
             "at": reading.at,
@@ -42,16 +38,5 @@ class Snapshot:
             "status": status(reading.ledger, self._fault_limit),
             "cards": cards(reading.ledger),
         }
-        try:
-            replace_json(path, document, _MODE)
-            return [] if is_shared(self._directory) else ["only root can read %s, because this machine has no group %s" % (self._directory, GROUP)]
-        except OSError as problem:
-            raise GpuSwarmError("The status could not be written to %s: %s.%s" % (path, problem.strerror, _remedy(problem))) from problem
-
-
-def _remedy(problem: OSError) -> str:
-    if problem.errno == errno.ENOENT:
-        return " Run fleet.gpu_swarm.provision, which makes the directory."
-    if problem.errno == errno.EROFS:
-        return " If the service's unit has changed since the boot, run 'systemctl daemon-reload' and restart the service."
-    return ""
+        write_file(self._directory, SNAPSHOT, json.dumps(document))
+        return [] if is_shared(self._directory) else ["only root can read %s, because this machine has no group %s" % (self._directory, GROUP)]

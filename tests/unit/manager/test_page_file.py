@@ -43,7 +43,7 @@ def test_the_page_shows_the_reading_and_its_record(folder, reading):
     Recorder(str(folder / "record")).observe(reading)
     assert page_in(folder).observe(reading) == []
     (file,) = (folder / "page").iterdir()
-    assert (file.name, file.stat().st_mode & 0o777) == ("index.html", 0o644)
+    assert (file.name, file.stat().st_mode & 0o777) == ("index.html", 0o640)
     text = file.read_text()
     assert "host-n1" in text
     assert "https://grafana.example.org" in text

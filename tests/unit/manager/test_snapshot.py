@@ -48,5 +48,5 @@ def test_a_directory_for_root_only_is_reported(tmp_path, reading):
 
 
 def test_a_missing_directory_is_an_error_with_its_remedy(tmp_path, reading):
-    with pytest.raises(GpuSwarmError, match=f"written to {tmp_path}/record/snapshot.json: No such file or directory. Run fleet.gpu_swarm"):
+    with pytest.raises(GpuSwarmError, match=f"{tmp_path}/record/snapshot.json could not be written: No such file or directory. Run fleet"):
         Snapshot(os.path.join(tmp_path, "record"), 20).observe(reading)
