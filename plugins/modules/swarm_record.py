@@ -113,12 +113,12 @@ events:
   returned: with O(what=card) and O(what=page)
   type: list
   elements: dict
-usage:
+usage_rows:
   description: The usage by owner, in the form of RV(rows).
   returned: with O(what=page)
   type: list
   elements: dict
-days:
+usage_by_day:
   description: The card-hours of each owner by day, each with C(day), C(name) and C(cards).
   returned: with O(what=page)
   type: list

@@ -13,6 +13,7 @@ import contextlib
 from typing import Any, Callable
 
 from .._errors import GpuSwarmError
+from .._page.page_rows import page_rows
 from .._printable import printable
 from .._record import queries
 from .._record.database import open_for_reading
@@ -22,8 +23,6 @@ from .._view.times import since_of
 # How far back an answer goes if the user gives no time.
 USAGE_SINCE, EVENTS_SINCE = "7d", "12h"
 PAGE = "page"
-# What the page of the fleet shows (seconds).
-_PAGE_USAGE_S, _PAGE_EVENTS_S = 7 * 86400, 86400
 
 
 def usage(directory: str, since: str, by: str, now: float) -> dict[str, Any]:
@@ -48,13 +47,8 @@ def card(directory: str, uuid: str, now: float) -> dict[str, Any]:
 
 
 def page(directory: str, now: float) -> dict[str, Any]:
-    """Return {what, usage, days, events, now, recorded_since, last_reading}: the rows for the page of the fleet. Raises GpuSwarmError."""
-
-    def rows(db: Any) -> dict[str, Any]:
-        week = (db, now - _PAGE_USAGE_S, now, "owner", now)
-        return {"usage": queries.usage(*week), "days": queries.usage_by_day(*week), "events": queries.events(db, now - _PAGE_EVENTS_S, now)}
-
-    answer = _answer(directory, now, {"what": PAGE}, rows)
+    """Return {what, usage_rows, usage_by_day, events, now, recorded_since, last_reading}: what the page of the fleet shows. Raises GpuSwarmError."""
+    answer = _answer(directory, now, {"what": PAGE}, lambda db: page_rows(db, now))
     return {**answer.pop("rows"), **answer}
 
 

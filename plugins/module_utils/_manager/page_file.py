@@ -16,7 +16,7 @@ from .._errors import GpuSwarmError
 from .._ledger.reading import Reading
 from .._page.page import page
 from .._page.page_data import page_data
-from .._record import queries
+from .._page.page_rows import no_rows, page_rows
 from .._record.database import open_for_reading
 from .._view.fleet_cards import cards
 from .._view.status import status
@@ -24,8 +24,6 @@ from .readings import AT_MOST_S, EVERY_S
 from .shared_directories import write_file
 
 NAME = "index.html"
-DAY_S = 86400
-USAGE_S, EVENTS_S = 7 * DAY_S, DAY_S
 
 
 class PageFile:
@@ -49,23 +47,27 @@ class PageFile:
                 "The template of the page cannot be read: %s: %s. Run provision again." % (self._template, problem.strerror)
             ) from problem
         recorded, lines = self._recorded(reading.at)
-        shown = status(reading.ledger, self._fault_limit), cards(reading.ledger)
-        interval = self._interval(reading)
-        data = page_data(*shown, *recorded, reading.at, reading.manager_hostname, self._grafana_url, interval)
+        data = page_data(
+            status(reading.ledger, self._fault_limit),
+            cards(reading.ledger),
+            at=reading.at,
+            manager=reading.manager_hostname,
+            grafana_url=self._grafana_url,
+            interval=self._interval(reading),
+            **recorded,
+        )
         write_file(self._directory, NAME, page(template, data))
         return lines
 
-    def _recorded(self, at: float) -> tuple[tuple[Any, Any, Any], list[str]]:
-        """Return the rows of the record (usage, usage by day, events), and why there are none."""
-        nothing = (None, None, None)
+    def _recorded(self, at: float) -> tuple[dict[str, Any], list[str]]:
+        """Return the rows of the record, and why there are none."""
         if not self._record:
-            return nothing, []
+            return no_rows(), []
         try:
             with contextlib.closing(open_for_reading(self._record)) as db:
-                week = (db, at - USAGE_S, at, "owner", at)
-                return (queries.usage(*week), queries.usage_by_day(*week), queries.events(db, at - EVENTS_S, at)), []
+                return page_rows(db, at), []
         except GpuSwarmError as problem:
-            return nothing, ["the page lacks usage and events: %s" % problem.message]
+            return no_rows(), ["the page lacks usage and events: %s" % problem.message]
 
     def _interval(self, reading: Reading) -> float:
         """Return the time between two readings, as it was last time. It is longer in a large fleet."""

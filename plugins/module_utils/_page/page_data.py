@@ -15,7 +15,7 @@ import re
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._printable import printable
-from .._tasks.tasks import epoch
+from .._tasks.tasks import epoch, stamp
 
 RED, AMBER, GREEN = "red", "amber", "green"
 # The verdicts of a row of status.
@@ -24,7 +24,7 @@ _WRONG, _WAITING = ("failed", "untouched"), ("waiting",)
 LONGEST_NAME, LONGEST_TEXT = 120, 600
 MOST_REASONS, MOST_PENDING, MOST_EVENTS, MOST_OWNERS, MOST_MISSES = 8, 200, 500, 200, 3
 MOST_NODES, MOST_PARTS = 2_000, 40_000
-CHART_OWNERS = 8
+CHART_OWNERS, CHART_DAYS, DAY_S = 8, 7, 86400
 OTHERS = "others"
 CLOSED = "closed"  # free, but its node takes no tasks
 GREATEST = 2**53
@@ -67,7 +67,7 @@ def page_data(
         "pending": [_pending(row) for row in _rows(status.get("pending"))[:MOST_PENDING]],
         "pending_total": len(_rows(status.get("pending"))),
         "usage": None if usage_rows is None else [_usage(row) for row in usage_rows[:MOST_OWNERS]],
-        "days": None if usage_by_day is None else _chart(usage_by_day),
+        "days": None if usage_by_day is None else _chart(usage_by_day, _number(at) or 0),
         "events": None if events is None else [_event(row) for row in events[:MOST_EVENTS]],
         "events_total": len(events or ()),
         "names": names.listed,
@@ -219,25 +219,25 @@ class _Day(NamedTuple):
     cards: float
 
 
-def _chart(rows: Iterable[Row]) -> dict[str, Any]:
-    """Return the days, and for each of the largest owners its card-hours by day. The other owners are added up."""
+def _chart(rows: Iterable[Row], at: float) -> dict[str, Any]:
+    """Return the last days (UTC), and for each of the largest owners its card-hours by day. The other owners are added up."""
+    columns = [stamp(min(max(at - DAY_S * back, 0), LATEST))[:10] for back in range(CHART_DAYS - 1, -1, -1)]
     days = [_Day(_name(row.get("day")), _name(row.get("name")), _number(row.get("cards")) or 0.0) for row in rows]
+    days = [entry for entry in days if entry.day in columns]
     sums: dict[str, float] = {}
     for entry in days:
         sums[entry.name] = sums.get(entry.name, 0.0) + entry.cards
     largest = sorted(sums, key=lambda name: (-sums[name], name))[:CHART_OWNERS]
-    columns = sorted({entry.day for entry in days})[-14:]
     shown = [*largest, *([OTHERS] if len(sums) > len(largest) else [])]
     values = {name: dict.fromkeys(columns, 0.0) for name in shown}
     for entry in days:
-        if entry.day in columns:
-            values[entry.name if entry.name in largest else OTHERS][entry.day] += entry.cards
+        values[entry.name if entry.name in largest else OTHERS][entry.day] += entry.cards
     return {"days": columns, "owners": shown, "hours": [[round(values[name][day], 2) for day in columns] for name in shown]}
 
 
 def _event(row: Row) -> dict[str, Any]:
     return {
-        "at": _time(row.get("at")),
+        "at": _time(row.get("at") if row.get("since") is None else row["since"]),
         "what": _name(row.get("what")),
         "node": _name(row.get("hostname") or row.get("node")),
         "text": _text(row.get("text") or row.get("cause")),

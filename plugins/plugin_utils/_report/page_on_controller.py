@@ -16,6 +16,7 @@ from typing import Any
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._page.page import page
 from ...module_utils._page.page_data import page_data
+from ...module_utils._page.page_rows import no_rows
 from ...module_utils._view.fleet_cards import cards
 from .._page_template.page_template import page_template
 
@@ -26,8 +27,9 @@ _HEAD_BYTES = 4096
 
 def page_of(ledger: Mapping[str, Any], status: Mapping[str, Any], recorded: Mapping[str, Any], now: float) -> str:
     """Return the page. ``recorded`` is the answer of swarm_record, or has no rows. ``now`` is the time here, if the manager's time is unknown."""
-    usage, days, events = (recorded.get(name) for name in ("usage", "days", "events"))
-    return page(page_template(), page_data(status, cards(ledger), usage, days, events, recorded.get("now") or now, str(ledger.get("manager") or "")))
+    rows: dict[str, Any] = {name: recorded.get(name) for name in no_rows()}
+    data = page_data(status, cards(ledger), at=recorded.get("now") or now, manager=str(ledger.get("manager") or ""), **rows)
+    return page(page_template(), data)
 
 
 def write(path: str, text: str, *, check: bool) -> str:

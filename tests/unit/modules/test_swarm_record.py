@@ -46,8 +46,8 @@ def test_the_page_gets_the_usage_of_a_week_and_the_events_of_a_day(run, tmp_path
     write_record(tmp_path, [allocation(30, 1, "t0", "chat"), allocation(2)], [event(30, "leader"), event(20)])
     answer = run(what="page")
     assert json.loads(json.dumps(answer)) == answer
-    assert sum(row["hours"] for row in answer["usage"]) == pytest.approx(sum(row["hours"] for row in run(what="usage")["rows"]))
-    assert sum(row["cards"] for row in answer["days"]) == pytest.approx(sum(row["cards"] for row in answer["usage"]))
+    assert sum(row["hours"] for row in answer["usage_rows"]) == pytest.approx(sum(row["hours"] for row in run(what="usage")["rows"]))
+    assert sum(row["cards"] for row in answer["usage_by_day"]) == pytest.approx(sum(row["cards"] for row in answer["usage_rows"]))
     assert [row["what"] for row in answer["events"]] == ["fault"]
 
 

@@ -108,11 +108,12 @@ def test_only_chosen_fields_are_copied():
 
 
 def test_the_chart_adds_up_small_owners():
-    days = [{"day": f"2026-11-{day}", "name": f"o{owner}", "cards": float(owner)} for day in (21, 20) for owner in range(12)]
-    assert made(days=[*days, {"day": "2026-11-20", "name": "o11", "cards": None}])["days"] == {
-        "days": ["2026-11-20", "2026-11-21"],
+    days = [{"day": f"2026-11-{day}", "name": f"o{owner}", "cards": float(owner)} for day in (20, 19) for owner in range(12)]
+    days += [{"day": "2026-11-20", "name": "o11", "cards": None}, {"day": "2026-11-13", "name": "o1", "cards": 99.0}]
+    assert made(days=days)["days"] == {
+        "days": [f"2026-11-{day}" for day in range(14, 21)],
         "owners": ["o11", "o10", "o9", "o8", "o7", "o6", "o5", "o4", "others"],
-        "hours": [*([float(owner)] * 2 for owner in (11, 10, 9, 8, 7, 6, 5, 4)), [6.0, 6.0]],
+        "hours": [[0, 0, 0, 0, 0, hours, hours] for hours in (11, 10, 9, 8, 7, 6, 5, 4, 6)],
     }
 
 

@@ -34,9 +34,10 @@ REPORT = """
         output: html
         to: "{{ playbook_dir }}/fleet.html"
 """
+EVENT = {"since": NOW - 9, "at": NOW, "what": "fault", "hostname": "host-g1", "text": "lost"}
 RECORDED = {
-    "now": NOW + 5, "usage": [{"name": "alice", "kind": "NVIDIA-GPU", "hours": 2.0, "cards": 2.0}],
-    "days": [{"day": "2026-11-20", "name": "alice", "cards": 2.0}], "events": [{"at": NOW, "what": "fault", "hostname": "host-g1", "text": "lost"}],
+    "now": NOW + 5, "usage_rows": [{"name": "alice", "kind": "NVIDIA-GPU", "hours": 2.0, "cards": 2.0}],
+    "usage_by_day": [{"day": "2026-11-20", "name": "alice", "cards": 2.0}], "events": [EVENT],
 }  # fmt: skip
 
 
@@ -77,7 +78,8 @@ def test_status_writes_a_page_of_the_ledger_and_the_record(folder):
     assert (first[1], data["names"][first[4]], data["names"][first[6][0][4]]) == (A, "allocated", "train")
     assert (second[1], data["names"][second[4]], amount[1]) == (B, "free", "")
     assert [one["service"] for one in data["pending"]] == ["train"]
-    assert (data["usage"][0]["hours"], data["days"]["hours"], data["events"][0]["text"]) == (2.0, [[2.0]], "lost")
+    assert (data["usage"][0]["hours"], data["days"]["hours"]) == (2.0, [[0, 0, 0, 0, 0, 0, 2.0]])
+    assert data["events"] == [{"at": NOW - 9, "what": "fault", "node": "host-g1", "text": "lost"}]
 
 
 def test_without_a_record_the_page_has_the_rest(folder):
