@@ -123,7 +123,7 @@ def main(argv: Sequence[str] | None = None, places: Places | None = None) -> int
 
 
 def _fail(message: str) -> int:
-    print("%s: %s" % (NAME, printable_lines(message)), file=sys.stderr)
+    sys.stderr.write("%s: %s\n" % (NAME, printable_lines(message)))
     return UNREADABLE
 
 
@@ -142,7 +142,7 @@ def _print(answer: Answer, arguments: argparse.Namespace) -> int:
         text = answer.text(_width())
     # A terminal may have another encoding than UTF-8.
     encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "replace").decode(encoding))
+    sys.stdout.write(text.encode(encoding, "replace").decode(encoding) + "\n")
     sys.stdout.flush()
     return answer.status
 

@@ -50,7 +50,7 @@ def whole_screen() -> Iterator[None]:
     """Take the whole screen and each key. Afterwards the terminal is as before."""
     before = termios.tcgetattr(sys.stdin)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *dummy: sys.exit(DIED))
+        signal.signal(number, _end)
     try:
         tty.setcbreak(sys.stdin)
         sys.stdout.write(_BEGIN)
@@ -59,6 +59,10 @@ def whole_screen() -> Iterator[None]:
         sys.stdout.write(_END)
         sys.stdout.flush()
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+
+def _end(*dummy: object) -> None:
+    raise SystemExit(DIED)
 
 
 def draw(lines: Sequence[tuple[str, str]]) -> None:
