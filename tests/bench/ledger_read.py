@@ -31,7 +31,7 @@ MEMORY_GOAL = 0.5
 CHUNK = 1 << 16
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
+def chunks(path: Path) -> Iterator[bytes]:
     with open(path, "rb") as body:
         while chunk := body.read(CHUNK):
             yield chunk
@@ -42,7 +42,7 @@ def own(folder: Path) -> Callable[[], Any]:
 
     def read() -> Any:
         nodes, services = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("nodes", "services"))
-        tasks = stream.objects(_chunks(folder / "tasks.json"))
+        tasks = stream.objects(chunks(folder / "tasks.json"))
         return ledger.ledger(listed.Listed(nodes, tasks, services, time.time()), "gpu-swarm.")
 
     return read

@@ -14,7 +14,7 @@ import statistics
 import sys
 from collections.abc import Callable
 
-from . import guard, ledger_read, many_hosts, nvml_read, out_of_service, record, roll, watcher
+from . import guard, ledger_read, many_hosts, nvml_read, out_of_service, record, roll, second_process, watcher
 from .fleets import Fleet, Yard
 from .runs import Run, play, play_first, play_unchanged, recipe
 from .table import Row, row
@@ -160,4 +160,4 @@ def ledger() -> list[Row]:
 
 
 def recorded() -> list[Row]:
-    return record.measure()
+    return record.measure() + second_process.measure()

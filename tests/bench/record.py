@@ -33,19 +33,18 @@ def _readings(folder: Path) -> Iterator[tuple[float, Any]]:
     """Yield (seconds that the ledger took, reading), one minute after the other, without end."""
     listed, ledger, reading = (collection.module(f"module_utils.{name}") for name in ("_ledger.listed", "_ledger.ledger", "_ledger.reading"))
     nodes, services, tasks = (json.loads((folder / f"{name}.json").read_bytes()) for name in ("nodes", "services", "tasks"))
-    chance = random.Random(1)
     for minute in itertools.count():
         at = START + minute * EVERY_S
         started = time.perf_counter()
         result = ledger.ledger(listed.Listed(nodes, tasks, services, at), "gpu-swarm.")
         took = time.perf_counter() - started
         yield took, reading.Reading(at, nodes, tasks, services, {}, dict(result, owners={}, swarm={}), True, "n1", "gpu-0000", "c1", {})
-        _change(tasks, chance, minute, at)
+        change(tasks, minute)
 
 
-def _change(tasks: list[dict[str, Any]], chance: random.Random, minute: int, at: float) -> None:
-    """End tasks with GPUs, and start others in their place."""
-    stamp = collection.module("module_utils._tasks.tasks").stamp(at + EVERY_S / 2)
+def change(tasks: list[dict[str, Any]], minute: int) -> None:
+    """End tasks with GPUs, and start others in their place. ``minute`` counts from START."""
+    chance, stamp = random.Random(minute), collection.module("module_utils._tasks.tasks").stamp(START + (minute + 0.5) * EVERY_S)
     running = [number for number, task in enumerate(tasks) if task.get("GenericResources") and task["Status"]["State"] == "running"]
     for number in chance.sample(running, CHANGES_PER_S * EVERY_S):
         task = tasks[number]

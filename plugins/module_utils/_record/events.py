@@ -292,12 +292,15 @@ def _of_refusals(found: _Found, refusals: Refusals) -> Iterator[Event]:
 
 
 def _of_runs(found: _Found) -> Iterator[Event]:
-    run = found.now["run"]
-    if not run or found.is_first or run == found.before.get("run"):
+    run, former = found.now["run"], found.before.get("run")
+    if found.is_first or run == former:
         return
-    hosts = ", ".join("%s %s" % (count, outcome) for outcome, count in sorted(run["hosts"].items()) if count) or "no host"
     holder = found.before.get("holder") or found.now["holder"]
     by = " by %s" % holder.partition(" pid ")[0] if holder else ""
     playbook = found.now["playbook"]
     found.now["playbook"] = ""  # the next run may be of another playbook
+    if not run:  # deprovision removes the note of the last run, and notes nothing
+        yield found.event(RUN, "deprovision%s ended" % by, "", "deprovision")
+        return
+    hosts = ", ".join("%s %s" % (count, outcome) for outcome, count in sorted(run["hosts"].items()) if count) or "no host"
     yield found.event(RUN, "%s%s ended: %s" % (playbook or "a run", by, hosts), "", playbook, since=epoch(run["ended"]))

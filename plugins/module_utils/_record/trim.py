@@ -61,7 +61,7 @@ def _delete(db: Any, ids: str) -> int:
     deleted = db.execute("SELECT count(*) FROM (%s)" % ids).fetchone()[0]
     if deleted:
         cards = "SELECT card FROM cards_of_allocations WHERE allocation IN (%s)" % ids
-        candidates = [(card,) for (card,) in db.execute("SELECT DISTINCT card FROM (%s)" % cards)]
+        candidates = db.execute("SELECT DISTINCT card FROM (%s)" % cards).fetchall()
         db.execute("DELETE FROM cards_of_allocations WHERE allocation IN (%s)" % ids)
         db.execute("DELETE FROM allocations WHERE id IN (%s)" % ids)
         db.executemany("DELETE FROM cards WHERE id = ? AND NOT EXISTS (SELECT 1 FROM cards_of_allocations WHERE card = cards.id)", candidates)

@@ -213,6 +213,7 @@ def test_a_run_is_an_event_with_the_outcome_of_its_hosts():
     assert (event.what, event.since, event.text) == ("run", T + 40, "a run by ada@control ended: 7 done, 1 failed")
     assert between(reading(T, labels=run(T)), reading(LATER, labels=run(T))) == []
     assert len(between(reading(T), reading(LATER, labels=run(T + 40)))) == 1
+    assert told(between(reading(T, labels=run(T)), reading(LATER))) == [("run", "", "deprovision", "deprovision ended")]
 
 
 def test_the_marks_of_nodes_tell_which_playbook_ran():
