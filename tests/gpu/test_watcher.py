@@ -49,6 +49,16 @@ def test_work_on_a_gpu_disturbs_no_reading(child, found, cuda):
     assert judged(child.read(), found) == label.Label(label.OK)
 
 
+def test_what_the_cards_are_doing(child, found, cuda):
+    child.read()
+    cuda("hold")
+    rows = {row["uuid"]: row for row in child.activity() if row["card"] is None}
+    assert list(rows) == [gpu["uuid"] for gpu in found["gpus"]]
+    assert all(10 <= row["temperature_c"] <= 110 and row["power_w"] > 0 and row["sm_clock_mhz"] > 0 for row in rows.values())
+    assert all(row["memory_used_mib"] < row["memory_mib"] and row["throttle"] is not None for row in rows.values())
+    assert sum(row["processes"] for row in rows.values()) >= 1
+
+
 def test_an_error_of_an_application_is_no_fault_of_the_card(child, found, cuda):
     log = gpu_errors.Log()
     child.read()
