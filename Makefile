@@ -86,7 +86,7 @@ gpu: venv ## On a machine with a real NVIDIA GPU: compare the readings with nvid
 	@$(bin)/python -m pytest -p no:cacheprovider tests/gpu
 	@$(bin)/python -m tests.bench.nvml_read --driver
 
-bench: venv packages ## Benchmarks on the lab fleet, written to build/bench.json
+bench: venv packages browser ## Benchmarks on the lab fleet, written to build/bench.json
 	@$(bin)/python -m tests.bench
 
 venv: ## The development environment in build/venv

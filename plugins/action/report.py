@@ -45,6 +45,7 @@ OPTIONS = {
     "output": {"type": "str", "choices": ["table", "json", "html"], "default": "table"},
     "to": {"type": "path"},
     "recorded": {"type": "dict", "default": {}},
+    "grafana_url": {"type": "str", "default": ""},
     "fault_limit": {"type": "int", "default": PERCENT},
     "hosts": {"type": "list", "elements": "str"},
     "tested": {"type": "dict"},
@@ -146,7 +147,7 @@ class ActionModule(ActionBase):
         """Write the page. Return a line that says so."""
         from ..plugin_utils._report import page_on_controller  # imported here, because loading it takes 10 ms
 
-        text = page_on_controller.page_of(args["ledger"], fleet_status, args["recorded"], time.time())
+        text = page_on_controller.page_of(args["ledger"], fleet_status, args["recorded"], args["grafana_url"], time.time())
         try:
             return page_on_controller.write(args["to"], text, check=self._task.check_mode)
         except GpuSwarmError as problem:

@@ -71,6 +71,10 @@ options:
   to:
     description: The file for the page, on the controller. Required with O(output=html). In check mode, nothing is written.
     type: path
+  grafana_url:
+    description: The address of Grafana, to which the page links (C(gpu_swarm_grafana_url)). Empty for no link.
+    type: str
+    default: ""
   recorded:
     description:
       - The result of M(fleet.gpu_swarm.swarm_record) with C(what=page), for O(output=html). Without it, the page shows neither usage nor events.

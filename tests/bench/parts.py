@@ -159,5 +159,11 @@ def ledger() -> list[Row]:
     return ledger_read.measure()
 
 
+def page() -> list[Row]:
+    from . import page_paint  # imported here: the other parts need no browser
+
+    return page_paint.measure()
+
+
 def recorded() -> list[Row]:
     return record.measure() + second_process.measure()

@@ -25,11 +25,11 @@ MARK = b'<meta name="generator" content="fleet.gpu_swarm">'
 _HEAD_BYTES = 4096
 
 
-def page_of(ledger: Mapping[str, Any], status: Mapping[str, Any], recorded: Mapping[str, Any], now: float) -> str:
+def page_of(ledger: Mapping[str, Any], status: Mapping[str, Any], recorded: Mapping[str, Any], grafana_url: str, now: float) -> str:
     """Return the page. ``recorded`` is the answer of swarm_record, or has no rows. ``now`` is the time here, if the manager's time is unknown."""
     rows: dict[str, Any] = {name: recorded.get(name) for name in no_rows()}
-    data = page_data(status, cards(ledger), at=recorded.get("now") or now, manager=str(ledger.get("manager") or ""), **rows)
-    return page(page_template(), data)
+    at, manager = recorded.get("now") or now, str(ledger.get("manager") or "")
+    return page(page_template(), page_data(status, cards(ledger), at=at, manager=manager, grafana_url=grafana_url, **rows))
 
 
 def write(path: str, text: str, *, check: bool) -> str:

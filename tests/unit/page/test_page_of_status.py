@@ -32,6 +32,7 @@ REPORT = """
         ledger: "{{ lookup('file', 'ledger.json') }}"
         recorded: "{{ lookup('file', 'recorded.json') }}"
         output: html
+        grafana_url: https://grafana.example.com/
         to: "{{ playbook_dir }}/fleet.html"
 """
 EVENT = {"since": NOW - 9, "at": NOW, "what": "fault", "hostname": "host-g1", "text": "lost"}
@@ -72,7 +73,7 @@ def test_status_writes_a_page_of_the_ledger_and_the_record(folder):
     done = play(folder)
     assert "fleet.html: written, 0.1 MB. Open it in a browser." in done.stdout, done.stdout + done.stderr
     data = data_of(folder)
-    assert (data["at"], data["manager"], data["live"]) == (NOW + 5, "m1", False)
+    assert (data["at"], data["manager"], data["live"], data["grafana"]) == (NOW + 5, "m1", False, "https://grafana.example.com/")
     assert [one["name"] for one in data["nodes"]] == ["host-g1", "host-g2"]
     first, second, amount = data["cards"]
     assert (first[1], data["names"][first[4]], data["names"][first[6][0][4]]) == (A, "allocated", "train")
