@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Mapping
 
 from .._errors import GpuSwarmError
 from .._textfile import text_file
@@ -32,8 +31,8 @@ def check_directory(directory: str) -> None:
         )
 
 
-def remove(settings: Mapping[str, Any]) -> None:
-    """Remove the file. ``settings`` are the watcher's settings. A failure is ignored, because the file says when it was written."""
-    if settings.get("textfile"):
+def remove(directory: str | None) -> None:
+    """Remove the file if the watcher writes to a directory. A failure is ignored, because the file says when it was written."""
+    if directory:
         with contextlib.suppress(GpuSwarmError):
-            text_file.remove(settings["textfile"], NAME, _MARK)
+            text_file.remove(directory, NAME, _MARK)

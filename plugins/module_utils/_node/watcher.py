@@ -115,7 +115,7 @@ class Watcher:
         _zip_import.save_compiled(os.path.join(self.home, installed.CURRENT, PACKAGE))
         failure = self._service.start(self._unit_text())
         if former.get("textfile") != self._params.get("textfile"):
-            card_metrics_file.remove(former)
+            card_metrics_file.remove(former.get("textfile"))
         if failure is not None:
             raise GpuSwarmError(
                 "%s did not start: %s. The GPUs are advertised, but their health is not monitored. Check 'journalctl -u %s' and run this again, or "
@@ -134,7 +134,7 @@ class Watcher:
             reason: str | None = "an update of the node could make the swarm's leader stop a task here"
         else:
             reason = channel.clear() if os.path.isdir(self.home) else None
-        card_metrics_file.remove(self._service.settings() or {})
+        card_metrics_file.remove((self._service.settings() or {}).get("textfile"))
         self._service.remove()
         return reason
 

@@ -56,5 +56,6 @@ class CardReadings:
         try:
             text_file.write(self._folder, card_metrics_file.NAME, card_metrics.rendered(cards, now))
         except GpuSwarmError as problem:
+            card_metrics_file.remove(self._folder)  # node_exporter would go on showing old values as if they were new
             return problem.message
         return ""

@@ -89,7 +89,7 @@ def stopped(home: str, settings: Mapping[str, Any]) -> dict[str, Any]:
     Write no label at a shutdown, because dockerd ends too. Write nothing while a run holds the node's lock. Keep the errors that the driver logged,
     because maintenance windows and updates stop the service too.
     """
-    card_metrics_file.remove(settings)
+    card_metrics_file.remove(settings.get("textfile"))
     if _bounded.run(["systemctl", "is-system-running"])[1].strip() == "stopping":
         return {}
     return write(home, settings, format_label(Label(UNWATCHED)), lock_s=0)

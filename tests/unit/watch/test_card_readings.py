@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -110,6 +111,19 @@ def test_a_failure_of_one_file_is_said_once_and_the_other_file_is_written(folder
     assert len(it.write([CARD])) == 1
 
 
+def test_with_a_full_disk_no_old_values_stay(folders):
+    it = readings(folders)
+    it.write([CARD])
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        said = it.write([CARD])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [line.count("File too large") for line in said] == [1, 1]
+    assert os.listdir(folders / "textfile") == os.listdir(folders / "run" / "gpu-swarm") == []
+
+
 def test_a_missing_runtime_directory_is_said_and_the_metrics_are_written(folders):
     (folders / "run" / "gpu-swarm").rmdir()
     it = readings(folders)
@@ -120,16 +134,13 @@ def test_a_missing_runtime_directory_is_said_and_the_metrics_are_written(folders
 
 def test_only_the_watcher_s_own_file_is_removed(folders):
     folder = folders / "textfile"
-    settings = {"textfile": str(folder)}
     path = folder / card_metrics_file.NAME
     path.write_text("# HELP mine x\n")
-    card_metrics_file.remove(settings)
+    card_metrics_file.remove(str(folder))
     assert path.exists()
     readings(folders).write([])
-    card_metrics_file.remove(settings)
-    card_metrics_file.remove(settings)
-    card_metrics_file.remove({})
-    card_metrics_file.remove({"textfile": str(folder / "none")})
+    for directory in (str(folder), str(folder), None, "", str(folder / "none")):
+        card_metrics_file.remove(directory)
     assert os.listdir(folder) == []
 
 
