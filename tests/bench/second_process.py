@@ -72,8 +72,9 @@ def prepare(folder: Path) -> None:
 
 def run(folder: Path) -> dict[str, float]:
     """Return {cpu, seconds, peak_mib} of this process, from the first reading until another one would be due."""
-    readings, keeper, snapshot, recorder = (
-        collection.module(f"module_utils.{name}") for name in ("_manager.readings", "_metrics.keeper", "_manager.snapshot", "_record.recorder")
+    readings, keeper, view, snapshot, recorder = (
+        collection.module(f"module_utils.{name}")
+        for name in ("_manager.readings", "_metrics.keeper", "_manager.fleet_view", "_manager.snapshot", "_record.recorder")
     )
     nodes, problems, skipped = json.loads((folder / "nodes.json").read_bytes()), [], 0.0
     for name in ("metrics", "record"):
@@ -81,7 +82,7 @@ def run(folder: Path) -> dict[str, float]:
     metrics = keeper.Keeper(str(folder / "metrics"), problems.append)
     observers = [
         readings.Observer("metrics", metrics.observe, metrics.is_needed),
-        readings.Observer("status", snapshot.Snapshot(str(folder / "record"), 20).observe),
+        readings.Observer("status", snapshot.Snapshot(str(folder / "record"), view.FleetView(20)).observe),
         readings.Observer("record", recorder.Recorder(str(folder / "record")).observe),
     ]
     act, manager = readings.Readings(observers, problems.append, lambda: time.monotonic() + skipped), Manager(folder)

@@ -18,8 +18,7 @@ from .._page.page import page
 from .._page.page_data import page_data
 from .._page.page_rows import no_rows, page_rows
 from .._record.database import open_for_reading
-from .._view.fleet_cards import cards
-from .._view.status import status
+from .fleet_view import FleetView
 from .readings import AT_MOST_S, EVERY_S
 from .shared_directories import write_file
 
@@ -29,11 +28,11 @@ NAME = "index.html"
 class PageFile:
     """The page in ``directory``. ``template`` is the path of its template. ``record`` is the directory of the record, or ''."""
 
-    def __init__(self, directory: str, template: str, record: str, fault_limit: int, grafana_url: str) -> None:
+    def __init__(self, directory: str, template: str, record: str, view: FleetView, grafana_url: str) -> None:
         self._directory = directory
         self._template = template
         self._record = record
-        self._fault_limit = fault_limit
+        self._view = view
         self._grafana_url = grafana_url
         self._last_at: float | None = None
 
@@ -47,9 +46,10 @@ class PageFile:
                 "The template of the page cannot be read: %s: %s. Run provision again." % (self._template, problem.strerror)
             ) from problem
         recorded, lines = self._recorded(reading.at)
+        status, cards = self._view.of(reading)
         data = page_data(
-            status(reading.ledger, self._fault_limit),
-            cards(reading.ledger),
+            status,
+            cards,
             at=reading.at,
             manager=reading.manager_hostname,
             grafana_url=self._grafana_url,

@@ -17,6 +17,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
 from .._health.label import parse_label, reported_label
+from .._ledger.ledger import without_garbage_collection
 from .._ledger.reading import Reading, read
 
 EVERY_S = 60.0  # on the leader
@@ -53,7 +54,8 @@ class Readings:
             return
         self._read_at, self._led = self._clock(), leads
         try:
-            self._read_and_observe(needing, manager, nodes, leads)
+            with without_garbage_collection():
+                self._read_and_observe(needing, manager, nodes, leads)
         finally:
             self._took_s = self._clock() - self._read_at
 

@@ -13,30 +13,30 @@ import json
 
 from .._ledger.reading import Reading
 from .._node.manager_state import SNAPSHOT
-from .._view.fleet_cards import cards
-from .._view.status import status
+from .fleet_view import FleetView
 from .shared_directories import GROUP, is_shared, write_file
 
 VERSION = 1
 
 
 class Snapshot:
-    """The file in the directory of the record. ``fault_limit`` is the percentage of GPU nodes that may be paused for a fault."""
+    """The file in the directory of the record."""
 
-    def __init__(self, directory: str, fault_limit: int) -> None:
+    def __init__(self, directory: str, view: FleetView) -> None:
         self._directory = directory
-        self._fault_limit = fault_limit
+        self._view = view
 
     def observe(self, reading: Reading) -> list[str]:
         """Replace the file. Return a line if only root can read it. Raises GpuSwarmError."""
+        status, cards = self._view.of(reading)
         document = {
             "version": VERSION,
             "at": reading.at,
             "manager": reading.manager_hostname,
             "swarm": reading.swarm_id,
             "leads": reading.leads,
-            "status": status(reading.ledger, self._fault_limit),
-            "cards": cards(reading.ledger),
+            "status": status,
+            "cards": cards,
         }
         write_file(self._directory, SNAPSHOT, json.dumps(document))
         return [] if is_shared(self._directory) else ["only root can read %s, because this machine has no group %s" % (self._directory, GROUP)]

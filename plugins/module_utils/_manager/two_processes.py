@@ -25,6 +25,7 @@ from .._program.installed import SETTINGS
 from .._program.lifetime import notify, publish, say
 from .._record.recorder import Recorder
 from .directories import Directories
+from .fleet_view import FleetView
 from .leader_claims import LeaderClaims
 from .page_file import PageFile
 from .pausing import STATUS, Pausing
@@ -85,29 +86,30 @@ def _run_second(settings: Mapping[str, Any], alive: Callable[[], object]) -> Non
 def _parts(settings: Mapping[str, Any]) -> list[Callable[..., None]]:
     paths = [(settings.get(part) or {}).get(name) or "" for part, name in DIRECTORIES.items()]
     parts: list[Callable[..., None]] = [Directories([*paths, *_shared(settings).values()], _restart_service)]
-    observers = _observers(settings)
     if settings.get(PAUSE):
         metrics = Keeper(settings[PAUSE]["metrics_directory"], say)
         parts += [LeaderClaims(say), metrics.remove_former]
-        observers.insert(0, Observer("the metrics", metrics.observe, metrics.is_needed))
-    parts.append(Readings(observers, say))
+    parts.append(Readings(observers(settings), say))
     if settings.get(JOBS):
         parts.append(RemovalOfJobs({**settings[JOBS], "docker_socket": settings["docker_socket"]}))
     return parts
 
 
-def _observers(settings: Mapping[str, Any]) -> list[Observer]:
-    """Return the observers that write for people on this manager. The page comes last, because it shows the record."""
-    shared, limit = _shared(settings), (settings.get(PAUSE) or {}).get("limit", PERCENT)
-    observers = []
+def observers(settings: Mapping[str, Any]) -> list[Observer]:
+    """Return the observers of each reading. The page comes last, because it shows the record."""
+    shared, view = _shared(settings), FleetView((settings.get(PAUSE) or {}).get("limit", PERCENT))
+    found = []
+    if settings.get(PAUSE):
+        metrics = Keeper(settings[PAUSE]["metrics_directory"], say)
+        found.append(Observer("the metrics", metrics.observe, metrics.is_needed))
     if RECORD in shared:
-        observers.append(Observer("the status for people on this manager", Snapshot(shared[RECORD], limit).observe))
-        observers.append(Observer("the record of allocations and events", Recorder(shared[RECORD]).observe))
+        found.append(Observer("the status for people on this manager", Snapshot(shared[RECORD], view).observe))
+        found.append(Observer("the record of allocations and events", Recorder(shared[RECORD]).observe))
     if PAGE in shared:
         template = os.path.join(settings["home"], TEMPLATE)
-        page = PageFile(shared[PAGE], template, shared.get(RECORD, ""), limit, settings[PAGE]["grafana_url"])
-        observers.append(Observer("the page", page.observe))
-    return observers
+        page = PageFile(shared[PAGE], template, shared.get(RECORD, ""), view, settings[PAGE]["grafana_url"])
+        found.append(Observer("the page", page.observe))
+    return found
 
 
 def _shared(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from .._policy.labels import options_of
 from . import fault
 from .decision import Decision
 from .journal import INSERTED, State
-from .manager_state import manager_state
+from .manager_state import SHARED, manager_state
 from .observation import Observation
 
 # Facts about the engine that are not returned. Flags can contain passwords, for example of a proxy.
@@ -65,7 +65,7 @@ def result_of(node: Source, observed: Observation, decision: Decision, changed: 
         "adopted": decision.adopted,
         "runtime_stays": decision.runtime_stays,
         "backups": {path: entry["backup"] for path, entry in sorted(observed.record.items()) if entry.get("backup")},
-        "kept": node.state.exists(),
+        "kept": node.state.exists() or any(map(node.state.contains, SHARED.values())),
         "health": observed.watcher.report(),
         "watcher_missing": observed.watcher.missing,
         "isolation": observed.guard.report(),

@@ -16,13 +16,14 @@ from swarm_api import A
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._command import written_files
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._command.written_files import read_cards, read_snapshot
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.fleet_view import FleetView
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.snapshot import Snapshot
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node import manager_state, watcher_state
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.card_readings import CardReadings
 
 
 def test_the_snapshot_of_the_managers_service_is_read(tmp_path):
-    Snapshot(str(tmp_path), 20).observe(reading())
+    Snapshot(str(tmp_path), FleetView(20)).observe(reading())
     found = read_snapshot(str(tmp_path))
     assert (found.at, found.manager, found.leads) == (T, "host-n1", True)
     assert [card["card"] for card in found.cards] == [A]

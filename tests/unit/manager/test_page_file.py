@@ -13,6 +13,7 @@ from read_manager import ReadManager, nodes
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.reading import read
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.fleet_view import FleetView
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.page_file import PageFile
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._page.page import PLACES
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._record.recorder import Recorder
@@ -32,7 +33,7 @@ def folder(tmp_path):
 
 
 def page_in(folder, record=True):
-    return PageFile(str(folder / "page"), str(folder / "template.html"), str(folder / "record") if record else "", 20, "https://grafana.example.org")
+    return PageFile(str(folder / "page"), str(folder / "template.html"), str(folder / "record") if record else "", FleetView(20), "https://grafana.example.org")
 
 
 def stale_after(folder):

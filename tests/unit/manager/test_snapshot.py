@@ -15,6 +15,7 @@ from swarm_api import A
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.reading import read
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.fleet_view import FleetView
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.snapshot import Snapshot
 
 
@@ -25,7 +26,7 @@ def reading():
 
 def test_the_snapshot_says_what_was_read_when_and_by_whom(tmp_path, reading):
     tmp_path.chmod(0o2750)
-    assert Snapshot(str(tmp_path), 20).observe(reading) == []
+    assert Snapshot(str(tmp_path), FleetView(20)).observe(reading) == []
     (file,) = tmp_path.iterdir()
     assert (file.name, file.stat().st_mode & 0o777) == ("snapshot.json", 0o640)
     found = json.loads(file.read_text())
@@ -36,17 +37,17 @@ def test_the_snapshot_says_what_was_read_when_and_by_whom(tmp_path, reading):
 
 def test_a_new_snapshot_replaces_the_old_one(tmp_path, reading):
     for at in (1, 2):
-        Snapshot(str(tmp_path), 20).observe(reading._replace(at=at))
+        Snapshot(str(tmp_path), FleetView(20)).observe(reading._replace(at=at))
     (file,) = tmp_path.iterdir()
     assert json.loads(file.read_text())["at"] == 2
 
 
 def test_a_directory_for_root_only_is_reported(tmp_path, reading):
     tmp_path.chmod(0o700)
-    (line,) = Snapshot(str(tmp_path), 20).observe(reading)
+    (line,) = Snapshot(str(tmp_path), FleetView(20)).observe(reading)
     assert line == f"only root can read {tmp_path}, because this machine has no group docker"
 
 
 def test_a_missing_directory_is_an_error_with_its_remedy(tmp_path, reading):
     with pytest.raises(GpuSwarmError, match=f"{tmp_path}/record/snapshot.json could not be written: No such file or directory. Run fleet"):
-        Snapshot(os.path.join(tmp_path, "record"), 20).observe(reading)
+        Snapshot(os.path.join(tmp_path, "record"), FleetView(20)).observe(reading)

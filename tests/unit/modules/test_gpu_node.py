@@ -91,6 +91,22 @@ def node(tmp_path):
 # --- present and absent -----------------------------------------------------------------------------------------------
 
 
+def test_everything_in_the_state_directory_is_closed_and_people_may_still_pass_to_a_record(node):
+    """On a manager, the directory of the record is open for group docker."""
+    node.state.mkdir(mode=0o711)
+    node.run()
+    modes = {path.name: oct(path.lstat().st_mode & 0o7777) for path in node.state.iterdir() if not path.is_symlink()}
+    assert {name: mode for name, mode in modes.items() if not mode.endswith("00")} == {}
+    assert len(modes) > 2
+    assert oct(node.state.stat().st_mode & 0o7777) == "0o711"
+
+
+def test_a_record_alone_is_something_to_remove(node):
+    assert not node.run(check=True, state="absent")["kept"]
+    (node.state / "record").mkdir(parents=True)
+    assert node.run(check=True, state="absent")["kept"]
+
+
 def test_the_first_run_changes_the_second_does_not_and_absent_restores(node):
     before = node.files()
     assessed = node.run(check=True)

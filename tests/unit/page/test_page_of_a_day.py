@@ -12,6 +12,7 @@ import re
 import pytest
 from day_on_a_fleet import BROKEN, at, readings
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.fleet_view import FleetView
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.page_file import PageFile
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._record.recorder import Recorder
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._page_template.page_template import page_template
@@ -22,7 +23,7 @@ def pages(tmp_path_factory):
     """The data of the page during the fault, and at the end of the day."""
     record, folder = tmp_path_factory.mktemp("record"), tmp_path_factory.mktemp("page")
     (folder / "template").write_text(page_template(), encoding="utf-8")
-    recorder, writer = Recorder(str(record)), PageFile(str(folder), str(folder / "template"), str(record), 20, "")
+    recorder, writer = Recorder(str(record)), PageFile(str(folder), str(folder / "template"), str(record), FleetView(20), "")
     found = {}
     for one in readings():
         recorder.observe(one)
