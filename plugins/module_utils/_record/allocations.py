@@ -44,11 +44,11 @@ class Changes(NamedTuple):
     ended_tasks: set[str]
 
 
-def changes(reading: Reading, still_open: Open, ended_before: Collection[str], last: int | None) -> Changes:
+def changes(reading: Reading, still_open: Open, ended_before: Collection[str], last: int | None, is_first: bool) -> Changes:
     """Return what began and ended.
 
-    ``still_open`` are the open allocations of the record. ``ended_before`` are the ended tasks of the last reading, at ``last``. Without a last
-    reading, tasks that have ended already are not recorded, because nobody recorded while they ran.
+    ``still_open`` are the open allocations of the record. ``ended_before`` are the ended tasks of the last reading, at ``last``. At the first reading
+    of a swarm, tasks that have ended already are not recorded, because nobody recorded while they ran.
     """
     describe, at = _Describe(reading), int(reading.at)
     new: list[tuple[Allocation, tuple[str, ...]]] = []
@@ -66,7 +66,7 @@ def changes(reading: Reading, still_open: Open, ended_before: Collection[str], l
             ended_tasks.add(task_id)
             if is_open:
                 ends.append(_end(task, still_open[task_id], at, last))
-            elif not has_ended and last is not None:
+            elif not has_ended and not is_first:
                 new += describe.allocations(task, *_missed(task, at, last))
         elif state in ALLOCATED and not is_open and not has_ended:
             new += describe.allocations(task, *_begin(task, at))
@@ -106,12 +106,12 @@ def _last_seen(begin: tuple[int, int], end: int, last: int | None) -> int:
     return min(max(begin[1], last or 0), end - 1)
 
 
-def _missed(task: Mapping[str, Any], at: int, last: int) -> tuple[int, int, End]:
+def _missed(task: Mapping[str, Any], at: int, last: int | None) -> tuple[int, int, End]:
     """Return (begin, sure_from, end) of a task that began and ended between two readings. Its begin is the earliest that is possible."""
     created = min(_seconds(task.get("CreatedAt"), 0), at)
     end = int(min(max(_seconds(task["Status"].get("Timestamp"), at), created), at))
     # Nothing is certain, so the certain time is empty.
-    return min(max(created, last), end), end + 1, End(task["ID"], end, end, task["Status"]["State"])
+    return min(max(created, last or 0), end), end + 1, End(task["ID"], end, end, task["Status"]["State"])
 
 
 def _seconds(stamp: str | None, instead: int) -> int:

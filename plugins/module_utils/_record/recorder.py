@@ -17,7 +17,7 @@ from .._ledger.reading import Reading
 from .allocations import Changes, changes
 from .database import Database, RecordError, storable
 from .events import LONGEST_INTERVAL_S, find_events, gap
-from .schema import CLOCK_SET, DAY_S, INTERVAL, LAST_READING, RECORDED_SINCE, ROWS_SINCE, STATE, SUMMED_UNTIL, Allocation, Event
+from .schema import CLOCK_SET, DAY_S, INTERVAL, LAST_READING, RECORDED_SINCE, ROWS_SINCE, STATE, SUMMED_UNTIL, SWARM, Allocation, Event
 from .sums import sum_days
 from .trim import trim
 
@@ -50,9 +50,10 @@ def record(db: Any, reading: Reading) -> list[str]:
     meta = dict(db.execute("SELECT name, value FROM meta"))
     at, last = int(reading.at), meta.get(LAST_READING)
     _write_hostnames(db, reading)
-    found = changes(reading, _open(db), _ended_tasks(db), last)
-    _write_changes(db, found)
-    _write_events(db, reading, meta)
+    is_first = meta.get(SWARM) != reading.swarm_id  # a manager may leave a swarm and join another one
+    _write_changes(db, changes(reading, _open(db), _ended_tasks(db), last, is_first))
+    _write_events(db, reading, meta, None if is_first else _former_state(meta))
+    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (SWARM, storable(reading.swarm_id)))
     times = _times(meta, at)
     db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", times.items())
     sum_days(db, times[SUMMED_UNTIL], at, times[RECORDED_SINCE])
@@ -113,9 +114,9 @@ def _storable_row(row: Iterable[Any]) -> list[Any]:
 # -- events and nodes ------------------------------------------------------------------------------------------------
 
 
-def _write_events(db: Any, reading: Reading, meta: Mapping[str, Any]) -> None:
+def _write_events(db: Any, reading: Reading, meta: Mapping[str, Any], former: Mapping[str, Any] | None) -> None:
     last = meta.get(LAST_READING)
-    found, state = find_events(_former_state(meta), reading, last)
+    found, state = find_events(former, reading, last)
     missed = gap(int(reading.at), last, meta.get(INTERVAL), reading.leads)
     events: Sequence[Event] = found if missed is None else [missed, *found]
     db.executemany(_INSERT_EVENT, [_storable_row(event) for event in events])

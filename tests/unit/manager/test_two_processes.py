@@ -103,11 +103,6 @@ def test_the_first_continues_if_the_second_is_killed_and_ends_on_a_stop(start):
     assert first.wait(60) == 0
 
 
-def test_the_service_starts_with_the_code_that_records(start):
-    it = start(record={})
-    assert "the nodes cannot be read now" in it.stdout.readline()
-
-
 def test_what_the_service_reads_is_in_the_record_on_the_page_and_in_the_command(tmp_path, capsys):
     """The service runs with the recorded answers of a real manager."""
     home, record, page = tmp_path / "manager", tmp_path / "record", tmp_path / "page"

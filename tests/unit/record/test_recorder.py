@@ -221,6 +221,15 @@ def test_a_manager_that_no_longer_leads_reads_less_often_without_a_gap(record):
     assert record.events() == []
 
 
+def test_another_swarm_ends_what_was_and_is_no_event_of_each_node(record):
+    old = [ended("t8", since=T - HOUR, created=T - 2 * HOUR), ended("t9", since=T + 90 * MINUTE, created=T)]
+    record(reading(T, [task()]), reading(T + HOUR, [task()]), reading(T + 2 * HOUR, old, [node("n7", leader=True)], swarm_id="c2"))
+    assert [(row["task"], row["end"], row["how"]) for row in record.card()] == [("t1", T + 2 * HOUR, "gone")]
+    record(reading(T + 3 * HOUR, [*old, ended("t10", since=T + 150 * MINUTE)], [node("n7", leader=True)], swarm_id="c2"))
+    assert [row["task"] for row in record.card()] == ["t10", "t1"]
+    assert {event["what"] for event in record.events()} <= {"gap"}
+
+
 # -- kinds and cards -------------------------------------------------------------------------------------------------
 
 LABELS = {"gpu.count": "2", "gpu.healthy": "true", "gpu.model": "T4", "gpu.memory": "16"}
