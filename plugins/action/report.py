@@ -12,7 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils import color
 
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._ledger.pause_limit import PERCENT
+from ..module_utils._health.label import PAUSED_PERCENT
 from ..module_utils._view import status
 from ..module_utils._view.fold import paragraphs
 from ..module_utils._view.record_text import ANSWERS, FIELDS, text_of
@@ -46,7 +46,7 @@ OPTIONS = {
     "to": {"type": "path"},
     "recorded": {"type": "dict", "default": {}},
     "grafana_url": {"type": "str", "default": ""},
-    "fault_limit": {"type": "int", "default": PERCENT},
+    "fault_limit": {"type": "int", "default": PAUSED_PERCENT},
     "hosts": {"type": "list", "elements": "str"},
     "tested": {"type": "dict"},
 }

@@ -29,6 +29,8 @@ STATES = (OK, WARNING, FAULT, UNWATCHED)
 LIMIT = 320  # bytes
 # The choices of the option on_loss (role: gpu_node_on_loss), which decides about a node with a fault.
 AFTER_LOSS = PAUSE, REPORT, SHRINK = ("pause", "report", "shrink")
+# At most this percentage of the GPU nodes is paused for a fault, unless swarm_member_react_limit says otherwise.
+PAUSED_PERCENT = 20
 
 _CARD = re.compile(r"(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _REASON = re.compile(r"[a-z]{1,20}")

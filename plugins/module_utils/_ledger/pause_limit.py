@@ -19,8 +19,6 @@ from .unreserved import has_gpus
 
 # The label of a node with its setting gpu_node_on_loss. Only managers can set it. Without the label, the node is paused.
 ON_LOSS = "fleet.gpu-swarm.on-loss"
-# At most this percentage of the GPU nodes is paused for a fault, unless swarm_member_react_limit says otherwise.
-PERCENT = 20
 
 
 def most_of(watched_nodes: int, percent: int) -> int:

@@ -18,7 +18,7 @@ import signal
 import sys
 from typing import Any, Callable, Mapping, Sequence
 
-from .._ledger.pause_limit import PERCENT
+from .._health.label import PAUSED_PERCENT
 from .._metrics.keeper import Keeper
 from .._node.manager_state import DIRECTORIES, JOBS, PAGE, PAUSE, RECORD, SHARED, TEMPLATE
 from .._program.installed import SETTINGS
@@ -97,7 +97,7 @@ def _parts(settings: Mapping[str, Any]) -> list[Callable[..., None]]:
 
 def observers(settings: Mapping[str, Any]) -> list[Observer]:
     """Return the observers of each reading. The page comes last, because it shows the record."""
-    shared, view = _shared(settings), FleetView((settings.get(PAUSE) or {}).get("limit", PERCENT))
+    shared, view = _shared(settings), FleetView((settings.get(PAUSE) or {}).get("limit", PAUSED_PERCENT))
     found = []
     if settings.get(PAUSE):
         metrics = Keeper(settings[PAUSE]["metrics_directory"], say)

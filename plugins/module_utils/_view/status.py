@@ -12,11 +12,11 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, Mapping
 
 from .._gpu.record import devices_of
-from .._health.label import FAULT, OK, WARNING, describe_fault, describe_label, unaccepted_losses
+from .._health.label import FAULT, OK, PAUSED_PERCENT, WARNING, describe_fault, describe_label, unaccepted_losses
 from .._ledger import allocation_report
 from .._ledger.isolation_state import differs, level_of
 from .._ledger.node_labels import is_excluded, model_of
-from .._ledger.pause_limit import PERCENT, kept_in_service
+from .._ledger.pause_limit import kept_in_service
 from .._ledger.unreserved import is_of_gpus
 from .._placement import availability
 from .._printable import shortened
@@ -29,7 +29,7 @@ EXCLUDED = "GPU excluded"
 Row = Dict[str, Any]
 
 
-def status(ledger: Mapping[str, Any], fault_limit: int = PERCENT) -> dict[str, Any]:
+def status(ledger: Mapping[str, Any], fault_limit: int = PAUSED_PERCENT) -> dict[str, Any]:
     """The whole status, as ``output=json`` prints it: a list of rows for each section, and the names of waiting and of failed nodes and services.
     ``fault_limit`` is the percentage of GPU nodes that may be paused for a fault."""
     kept_reasons = kept_in_service(ledger["nodes"], fault_limit)

@@ -15,7 +15,6 @@ from typing import Any
 
 from ...module_utils._gpu.cards import model_of
 from ...module_utils._health import label
-from ...module_utils._ledger.pause_limit import PERCENT
 from ...module_utils._printable import printable_lines
 from ...module_utils._swarm import owned_labels
 from .._settings.declaration import default_of
@@ -69,7 +68,7 @@ class Host:
     page: bool = False  # this manager keeps a page of the fleet up to date
     grafana_url: str = ""  # the address to which the page links
     keeps_reacting: bool = False  # a manager keeps this service, because nodes report although the inventory has no GPU node
-    fault_limit: int = PERCENT  # a run pauses at most this percentage of the GPU nodes for a fault
+    fault_limit: int = label.PAUSED_PERCENT  # a run pauses at most this percentage of the GPU nodes for a fault
     metrics: str = ""  # the directory to which that service writes metrics
 
     @property
