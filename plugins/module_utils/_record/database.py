@@ -111,6 +111,8 @@ def _open_for_writing(path: str) -> Any:
     connection = sqlite3.connect(path, timeout=_WRITER_WAITS_S, isolation_level=None)
     try:
         is_new = _check(connection, path)
+        if not is_new and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":  # 0.6 s for 500 MiB
+            raise RecordError("%s is corrupt: some of its pages are damaged." % path, is_unusable=True)
         if is_new:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # effective only before the first table
         connection.execute("PRAGMA journal_mode = TRUNCATE")

@@ -102,9 +102,9 @@ _EVENTS = "SELECT at, since, what, node, hostname, card, cause, text FROM events
 
 
 def events(db: Any, since: float, until: float, node: str | None = None) -> list[dict[str, Any]]:
-    """Return [{at, since, what, node, hostname, card, cause, text}], newest first. ``node`` is an id or a hostname."""
+    """Return [{at, since, what, node, hostname, card, cause, text}], newest first. ``node`` is an id or a hostname. A gap that ended later counts."""
     values = {"since": since, "until": until, "node": None if node is None else storable(node), "most": MOST_EVENTS}
-    where = " WHERE since >= :since AND since <= :until AND (:node IS NULL OR :node IN (node, hostname))"
+    where = " WHERE at >= :since AND since <= :until AND (:node IS NULL OR :node IN (node, hostname))"
     return _rows(db, _EVENTS + where + " ORDER BY since DESC, id DESC LIMIT :most", values)
 
 

@@ -76,6 +76,15 @@ def torn(path):
         stream.write(b"\xff" * (size - 4096))
 
 
+def one_page(path):
+    """Damage a page that the recorder never reads."""
+    with sqlite3.connect(path) as db:
+        (page,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'events_by_since'").fetchone()
+    with path.open("r+b") as stream:
+        stream.seek((page - 1) * 4096)
+        stream.write(b"\xff" * 4096)
+
+
 def newer(path):
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA user_version = 99")
@@ -92,7 +101,7 @@ def incomplete(path):
         db.execute("DROP TABLE meta")
 
 
-@pytest.mark.parametrize("damage", [garbage, torn, newer, foreign, incomplete])
+@pytest.mark.parametrize("damage", [garbage, torn, one_page, newer, foreign, incomplete])
 def test_an_unusable_file_is_set_aside_and_a_new_record_begins(damage, tmp_path, path):
     record = Database(str(tmp_path))
     write(record)
@@ -100,8 +109,9 @@ def test_an_unusable_file_is_set_aside_and_a_new_record_begins(damage, tmp_path,
     damage(path)
     (tmp_path / "fleet.db.set-aside-20200101T000000Z").touch()
     bad = path.read_bytes()
-    with pytest.raises(RecordError):
-        read(tmp_path)
+    if damage is not one_page:
+        with pytest.raises(RecordError):
+            read(tmp_path)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(database.time, "strftime", lambda *dummy: "20261128T000000Z")
         with contextlib.suppress(RecordError):  # what is noticed in a write costs this write

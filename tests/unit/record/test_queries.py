@@ -124,6 +124,11 @@ def test_events_are_listed_newest_first_and_by_node(record):
     assert queries.events(db, T, T, "x' OR 1=1 --") == []
 
 
+def test_a_gap_is_listed_if_its_end_is_in_the_time(record):
+    db = record(events=[event("gap", T - DAY_S, at=T)])
+    assert [row["what"] for row in queries.events(db, T - HOUR, T + HOUR)] == ["gap"]
+
+
 def test_the_history_of_a_card_includes_slots_and_groups(record):
     db = record(
         [allocation(end=T + HOUR), allocation("t2", begin=T + HOUR, value=f"{A}+{B}", sure_from=T + 2 * HOUR)],
