@@ -32,6 +32,7 @@ LATEST = 32_503_680_000  # the year 3000: a time that every browser can print
 # A page of a file shows one moment. A page that a manager keeps fresh is stale after this many missed readings.
 MISSED_READINGS, STALE_FILE_S, STALE_LEAST_S = 3, 900, 180
 Row = Mapping[str, Any]
+_PLACE = re.compile(r" \(PCI address [^()]*\)")
 _UUID = re.compile(r"\b((?:GPU|MIG)-[0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
 
 
@@ -102,14 +103,14 @@ def _reason(level: str, name: Any, text: str) -> dict[str, str]:
 
 
 def _why(row: Row) -> str:
-    """Return why a row is not green, in few words: the first part of its reason, with short UUIDs."""
+    """Return why a row is not green, in few words: the first part of its reason, with short UUIDs and without the place of a card."""
     if "service" in row:
         return _short(row.get("text"))
     return ": ".join(filter(None, [_short(row.get("state")), _short(row.get("why")).partition("; ")[0]]))
 
 
 def _short(value: Any) -> str:
-    return _UUID.sub(r"\1…", _text(value))
+    return _PLACE.sub("", _UUID.sub(r"\1…", _text(value)))
 
 
 # -- rows ------------------------------------------------------------------------------------------------------------

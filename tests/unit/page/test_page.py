@@ -51,7 +51,7 @@ def shown(data):
 
 # -- the verdict -----------------------------------------------------------------------------------------------------
 
-PAUSED = node("g1", "failed", "paused for a fault", f"{CARD} XID 79; it returns to active with the first run")
+PAUSED = node("g1", "failed", "paused for a fault", f"{CARD} XID 79 (PCI address 00000000:C1:00.0, slot 12); it returns to active with the first run")
 TWICE = {"node": "g1", "what": "allocated twice", "details": "a and b"}
 PENDING = {"service": "train", "verdict": "waiting", "text": "needs 2 GPUs", "needed": 1}
 
@@ -205,7 +205,7 @@ def test_without_javascript_the_page_has_the_verdict_and_a_line_for_each_node():
     data = made(status(PAUSED, node("g2")), [card("g1"), card("g1", state="free"), card("g2", uuid=None)])
     (lines,) = re.findall("<noscript>(.*?)</noscript>", page(page_template(), data), re.DOTALL)
     rows = re.findall('<li class="(.*?)"><b>(.*?)</b> (.*?)</li>', lines)
-    why = f"paused for a fault: {CARD} XID 79; it returns to active with the first run; 1 of 2 GPUs allocated"
+    why = f"paused for a fault: {CARD} XID 79 (PCI address 00000000:C1:00.0, slot 12); it returns to active with the first run; 1 of 2 GPUs allocated"
     assert rows == [("red", "g1", why), ("green", "g2", "ready")]
     assert shown(data).texts["headline"].strip() == "1 wrong"
 

@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from swarm_api import A, B, discrete, named, node, pending, service, task
+from docker_daemon import Daemon
+from swarm_api import A, B, cluster, discrete, named, node, pending, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
@@ -113,6 +114,24 @@ def test_a_missing_folder_is_named(folder):
     said = " ".join(play(folder).stdout.split())
     assert "The page could not be written to" in said
     assert "No such file or directory. Name a file in a folder that exists, with -e to=." in said, said
+
+
+def test_the_playbook_writes_the_page_of_a_manager_to_a_file_in_the_working_directory(folder):
+    swarm = {"LocalNodeState": "active", "ControlAvailable": True, "NodeID": "m1", "Cluster": cluster()}
+    answers = {"/_ping": (200, "OK"), "/info": {"Swarm": swarm, "SystemTime": "2026-11-20T12:00:00Z"}, "/nodes": [node("g1", resources=named(A))],
+               "/tasks": [task("t1", "g1", named(A))], "/services": [service()]}  # fmt: skip
+    socket = f"{folder}/docker.sock"
+    local = f"ansible_connection=local ansible_python_interpreter={sys.executable} ansible_become=false gpu_node_docker_socket={socket}"
+    (folder / "hosts").write_text(f"[swarm_managers]\nm1 {local}\n")
+    manager = Daemon(socket, {"Api-Version": "1.41"}, answers)
+    try:
+        done = play(folder, "fleet.gpu_swarm.status", "-e", "output=html to=fleet.html")
+    finally:
+        manager.close()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{folder}/fleet.html: written" in done.stdout
+    data = data_of(folder)
+    assert (data["manager"], [one["name"] for one in data["nodes"]]) == ("m1", ["host-g1"])
 
 
 @pytest.mark.parametrize("arguments", ["output=html", "to=fleet.html", "output=html to=fleet.html what=free", "output=html to=fleet.html service=a"])
