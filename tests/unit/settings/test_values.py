@@ -120,8 +120,8 @@ def test_settings_of_the_whole_run_are_read():
 # --- the playbooks ------------------------------------------------------------------------------------------------------
 
 YAML = sorted(CHECKOUT.glob("playbooks/**/*.yml"))
-# These settings are needed before a plan exists: the files of the user, and the external managers.
-BEFORE_THE_PLAN = {"maintain_tasks", "status_plan", "swarm_manager_docker_host", "swarm_manager_docker_tls"}
+# These settings are needed without a plan: the files of the user, the external managers, and the link on the page of status.
+BEFORE_THE_PLAN = {"maintain_tasks", "status_plan", "swarm_manager_docker_host", "swarm_manager_docker_tls", "gpu_swarm_grafana_url"}
 
 
 def code(path):
