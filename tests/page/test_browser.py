@@ -82,6 +82,26 @@ def test_a_page_becomes_stale_while_it_is_open(open_file):
     page.locator("body.stale").wait_for()
 
 
+def test_the_tab_has_the_colour_of_the_verdict(open_file):
+    page = open_file(busy()).page
+    assert "%23bf1219" in page.locator("link[rel=icon]").get_attribute("href")
+    page.clock.run_for(200_000)
+    assert "%236b7280" in page.locator("link[rel=icon]").get_attribute("href")
+
+
+def test_newer_data_does_not_scroll_the_page(open_file):
+    page = open_file(large()).page
+    page.locator(".node").nth(999).wait_for(state="attached")
+    page.evaluate("scrollTo(0, 5000)")
+    page.evaluate("drawAll()")
+    page.locator(".node").nth(999).wait_for(state="attached")
+    assert page.evaluate("scrollY") == 5000
+    page.locator(".tile").first.focus()
+    page.evaluate("drawAll()")
+    page.locator(".node").nth(999).wait_for(state="attached")
+    assert page.locator(".tile").first.evaluate("tile => tile === document.activeElement")
+
+
 def test_without_javascript_there_are_the_verdict_and_the_nodes(open_file):
     opened = open_file(busy(), java_script_enabled=False)
     page = opened.page

@@ -43,6 +43,7 @@ class Fleet {
     this.domain = commonDomain(data.nodes);
     this.grid.classList.toggle('dense', this.dense);
     this.grid.classList.toggle('large', data.nodes.length > CHUNK);
+    this.grid.style.minHeight = `${this.grid.offsetHeight}px`; // so that the page does not scroll while rows are drawn
     this.grid.replaceChildren();
     this.drawFrom(this.sorted(), 0, this.drawing, focused);
   }
@@ -151,11 +152,13 @@ class Fleet {
   }
 
   report() {
+    this.grid.style.minHeight = '';
     const shown = this.rows.filter((row) => !row.element.hidden);
     const cards = shown.reduce((sum, row) => sum + row.matching, 0);
     const { node, model, owner, state, search } = this.options;
     const text = shown.length ? `${count(cards, 'GPU')} on ${count(shown.length, 'node')}` : 'Nothing matches.';
-    fill('found', node || model || owner || state || search ? text : '');
+    const left = this.data.nodes_total - this.data.nodes.length;
+    fill('found', node || model || owner || state || search ? text : left ? `and ${count(left, 'more node')}` : '');
     const first = shown.find((row) => row.tiles.length);
     if (first && !this.grid.querySelector('.tile[tabindex="0"]')) first.tiles[0].element.tabIndex = 0;
   }

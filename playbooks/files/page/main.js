@@ -11,6 +11,7 @@ const CHOICES = {
   colour: [['owner', 'Owner'], ['service', 'Service'], ['model', 'Model'], ['state', 'State']],
   size: [['auto', 'Automatic'], ['tiles', 'Large'], ['dots', 'Small']],
 };
+const ICON_COLOURS = { red: '#bf1219', amber: '#f3aa0c', green: '#12703a', stale: '#6b7280' };
 const byId = (id) => document.getElementById(id);
 
 let source = byId('data').textContent;
@@ -116,11 +117,20 @@ function drawAge() {
   const age = Date.now() / 1000 - clockAhead - data.at;
   const stale = age > data.stale_after;
   document.body.classList.toggle('stale', stale);
+  drawIcon(stale ? 'stale' : data.verdict.level);
   const text = age < 2 ? 'just now' : `${duration(age)} ago`;
   const time = () => make('time', { datetime: new Date(data.at * 1000).toISOString(), title: localTime(data.at) }, text);
   fill('read', make('span', { class: 'age' }, stale ? 'Stale: read ' : 'Read ', time()), ` on ${data.manager || NOTHING}`);
   fill('footer', make('p', {}, 'Read ', make('span', { class: stale ? 'struck' : '' }, `${localTime(data.at)}, ${text}`), ` by ${data.manager || NOTHING}`),
     data.grafana ? make('p', {}, grafanaLink(data.grafana)) : null);
+}
+
+/** Give the tab of the browser the colour of the verdict. */
+function drawIcon(level) {
+  const circle = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><circle cx="8" cy="8" r="8" fill="${ICON_COLOURS[level]}"/></svg>`;
+  const icon = document.querySelector('link[rel=icon]');
+  const address = `data:image/svg+xml,${encodeURIComponent(circle)}`;
+  if (icon.getAttribute('href') !== address) icon.href = address;
 }
 
 function drawVerdict() {

@@ -64,6 +64,7 @@ def page_data(
         "grafana": grafana_url if grafana_url.startswith(("https://", "http://")) else "",
         "verdict": verdict(status),
         "nodes": [_node(row) for row in _rows(status.get("nodes"))[:MOST_NODES]],
+        "nodes_total": len(_rows(status.get("nodes"))),
         "cards": [_card(row, names, parts) for row in cards[: MOST_NODES * 16]],
         "pending": [_pending(row) for row in _rows(status.get("pending"))[:MOST_PENDING]],
         "pending_total": len(_rows(status.get("pending"))),

@@ -134,7 +134,7 @@ def test_long_lists_and_texts_have_a_limit():
     usage = [{"name": f"o{number}"} for number in range(10_000)]
     data = made(rows, [card(parts=[part()] * 100)] * 1000, usage, events=[event] * 9000)
     assert [len(data[name]) for name in ("nodes", "pending", "usage", "events")] == [2000, 200, 200, 500]
-    assert (data["pending_total"], data["events_total"]) == (10_000, 9000)
+    assert (data["nodes_total"], data["pending_total"], data["events_total"]) == (3000, 10_000, 9000)
     assert sum(len(row[6]) for row in data["cards"]) == 40_000
     assert {len(row["why"]) for row in data["nodes"]} == {600}
     assert {len(row["service"]) for row in data["pending"]} == {120}
