@@ -85,9 +85,13 @@ def test_a_service_that_has_ended_is_in_the_record(fleet: Fleet, inventory: Path
     kind = next(iter(fleet_kinds(fleet)))
     create = ("service", "create", "--detach", "--quiet", "--no-resolve-image", "--name", "train", "--label", "gpu-swarm.owner=alice")
     manager.docker(*create, "--generic-resource", f"{kind}=1", "lab/task", "sleep", "infinity")
+    wait_until("its container", lambda: fleet["g1"].docker("ps", "--quiet"))
+    read_soon(fleet, "pause")
     (running,) = wait_until("the running service", lambda: rows(fleet, "train"), 3 * READING_S, lambda: journal(fleet))
     assert (running["kind"], running["running"]) == (kind, 1)
     manager.docker("service", "rm", "train")
+    wait_until("no container", lambda: not fleet["g1"].docker("ps", "--quiet"))
+    read_soon(fleet, "active")
     wait_until("its end", lambda: rows(fleet, "train")[0]["running"] == 0, 3 * READING_S, lambda: journal(fleet))
     (ended,) = rows(fleet, "train")
     assert ended["hours"] > 0
@@ -98,6 +102,11 @@ def test_a_service_that_has_ended_is_in_the_record(fleet: Fleet, inventory: Path
     assert shown.rc == 0, shown.output
     assert "train" in shown.output
     assert "Please report that" not in journal(fleet)
+
+
+def read_soon(fleet: Fleet, availability: str) -> None:
+    """Change the state of a node without tasks, so that the leader reads before a minute is over."""
+    fleet["m1"].docker("node", "update", "--availability", availability, "m1")
 
 
 def fleet_kinds(fleet: Fleet) -> set[str]:

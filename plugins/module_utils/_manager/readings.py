@@ -32,7 +32,7 @@ class Observer(NamedTuple):
 
     name: str
     observe: Callable[[Reading], Sequence[str]]
-    is_needed: Callable[[bool], bool] = lambda leads: True
+    is_needed: Callable[[bool], bool] = lambda dummy_leads: True
 
 
 class Readings:
