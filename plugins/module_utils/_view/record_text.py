@@ -22,7 +22,7 @@ from .times import duration, moment
 ANSWERS = USAGE, EVENTS, CARD = ("usage", "events", "card")
 # The fields of an answer, of which each answer has some.
 FIELDS = (
-    *("what", "by", "node", "since", "until", "now", "recorded_since", "last_reading", "rows"),
+    *("what", "manager", "by", "node", "since", "until", "now", "recorded_since", "last_reading", "rows"),
     *("uuid", "model", "mib", "allocations", "events"),
 )
 # A value that was not seen, but computed from other times.
@@ -65,7 +65,8 @@ def _notes(answer: Mapping[str, Any]) -> list[str]:
     begin, last, now = answer["recorded_since"], answer["last_reading"], answer["now"]
     if begin is None or last is None:
         return ["Nothing is recorded yet. %s" % CHECK]
-    notes = ["Recorded since %s UTC. Last reading: %s ago." % (moment(begin), duration(max(0, now - last)))]
+    place = " on %s" % printable(answer["manager"]) if answer.get("manager") else ""  # the playbook asks one of several managers
+    notes = ["Recorded%s since %s UTC. Last reading: %s ago." % (place, moment(begin), duration(max(0, now - last)))]
     if now - last > OLD_S:
         notes.append("That is old. %s" % CHECK)
     if answer.get("since") is not None and begin > answer["since"]:

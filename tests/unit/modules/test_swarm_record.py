@@ -39,7 +39,9 @@ def test_an_answer_has_only_known_fields_and_a_text(run, tmp_path, params):
     assert set(answer) <= set(FIELDS)
     assert json.loads(json.dumps(answer)) == answer
     assert "NVIDIA-GPU" in text_of(answer, 100) or params["what"] == "events"
-    assert as_manager_answer("swarm_record", {**answer, "changed": False}, "m1")["answered"] is True
+    of_manager = as_manager_answer("swarm_record", {**answer, "changed": False}, "m1")
+    assert of_manager["answered"] is True
+    assert "Recorded on m1 since 2026-10-21 14:00 UTC." in text_of(of_manager, 100)
 
 
 def test_the_page_gets_the_usage_of_a_week_and_the_events_of_a_day(run, tmp_path):
