@@ -24,7 +24,9 @@ class Watching:
 
     def observe(self, reading):
         self.readings.append(reading)
-        answer = self.answers.pop(0) if self.answers else []
+        if not self.answers:
+            return []
+        answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return answer
@@ -176,6 +178,18 @@ def test_a_failed_reading_is_reported_once_and_tried_again(manager, logged):
     manager.failure = None
     readings(manager, nodes("pause"), True)
     assert (len(watching.readings), len(logged)) == (1, 1)
+
+
+def test_another_manager_tries_again_a_minute_after_a_failed_reading(manager, logged):
+    watching = Watching()
+    readings = readings_of(manager, logged, watching)
+    manager.failure = "the manager does not answer"
+    readings(manager, nodes(), False)
+    manager.failure = None
+    for after, expected in ((EVERY_S - 1, 0), (EVERY_S, 1), (EVERY_S + AT_MOST_S - 1, 1), (EVERY_S + AT_MOST_S, 2)):
+        manager.now = 1000 + after
+        readings(manager, nodes(), False)
+        assert len(watching.readings) == expected
 
 
 def test_an_unknown_answer_does_not_end_the_service(manager, logged):
