@@ -120,7 +120,7 @@ def test_what_the_service_reads_is_in_the_record_on_the_page_and_in_the_command(
     daemon = Daemon(str(tmp_path / "d.sock"), {"Api-Version": "1.45"}, answers)
     service = subprocess.Popen([sys.executable, "-I", str(home / "current")], stdout=subprocess.PIPE, text=True)
     try:
-        await_value(lambda: (page / "index.html").exists())
+        await_value((page / "index.html").exists)
         service.terminate()
         said = service.communicate(timeout=60)[0]
     finally:
