@@ -222,3 +222,16 @@ def test_managers_keep_their_service_unless_a_gpu_node_decides_otherwise(m1, gro
     found = hosts_of(shown, ["m1", "w1"], ("gpu_node_assessed",))
     assert [(one.reacts, one.keeps_reacting) for one in found] == [(None, keeps), (None, False)]
     assert [one.metrics for one in found] == ["/var/lib/prometheus/node-exporter" if keeps else "", ""]
+
+
+@pytest.mark.parametrize(
+    ("written", "records", "page", "address"),
+    [
+        ({}, True, False, ""),
+        ({"gpu_swarm_record": "no", "gpu_swarm_page": "yes", "gpu_swarm_grafana_url": "https://g.example.org"}, False, True, "https://g.example.org"),
+        ({"gpu_swarm_grafana_url": None}, True, False, ""),
+    ],
+)
+def test_only_managers_record_and_have_a_page(written, records, page, address):
+    found = hosts({"m1": written, "g1": written})
+    assert [(one.records, one.page, one.grafana_url) for one in found.values()] == [(records, page, address), (False, False, address)]

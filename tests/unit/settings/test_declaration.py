@@ -49,6 +49,8 @@ RIGHT = [
     ("nvidia_container_toolkit_version", ["1.20.0", 1.2]),
     ("swarm_member_join_timeout", [60]),
     ("swarm_member_react_limit", [1, "20", 100]),
+    ("gpu_swarm_record", [True, "no"]),
+    ("gpu_swarm_grafana_url", ["", "https://grafana.example.org/d/gpus?var-node=g1", "http://10.0.0.5:3000"]),
 ]
 WRONG = [
     ("provision_wait", "soon", "provision_wait is 'soon', but must be a whole number of seconds, 0 or more. Correct it, or remove it to use"),
@@ -98,6 +100,9 @@ WRONG = [
     ("nvidia_container_toolkit_version", {"a": 1}, "must be text"),
     ("swarm_member_react_limit", 0, "swarm_member_react_limit is 0, but must be a whole number, 1 to 100. Correct it, or remove it to use"),
     ("swarm_member_react_limit", "101", "must be a whole number, 1 to 100. "),
+    ("gpu_swarm_page", "often", "gpu_swarm_page is 'often', but must be true or false"),
+    ("gpu_swarm_grafana_url", "javascript:alert(1)", "must be an address that begins with http:// or https://"),
+    ("gpu_swarm_grafana_url", 'https://x/"><script>', "must be an address that begins with http:// or https://"),
     ("gpu_node_label_memory", [-1, "a"], "a list of whole numbers"),
     ("gpu_node_advertise", [{"as": "gpus"}], "gpu_node_advertise[0].as: 'gpus' is not known; use one of: "),
     ("gpu_node_advertise", [{"as": "gpu", "slots": 2}], "gpu_node_advertise[0]: a rule with as=gpu does not know slots; use only: as, select, kind."),
