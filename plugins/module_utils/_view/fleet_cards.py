@@ -36,28 +36,30 @@ def cards(ledger: Mapping[str, Any]) -> list[Row]:
 def _cards_of_node(node: Mapping[str, Any], owners: Mapping[str, str]) -> Iterator[Row]:
     rows: dict[str, Row] = {}
     amounts = []
+    empty = _empty_row(node)
     for kind, entry in node["resources"].items():
         if entry["type"] == "named":
             for value, part in _named_parts(kind, entry, owners):
                 for card in _cards_in(value):
-                    rows.setdefault(card, _empty_row(node, card))["parts"].append(part)
+                    rows.setdefault(card, _row(empty, card))["parts"].append(part)
         elif entry["total"] or entry["held"]:
-            amounts.append(dict(_empty_row(node, None), parts=list(_amount_parts(kind, entry, owners))))
-    unnamed = _exclude(node, rows)
+            amounts.append(dict(empty, parts=list(_amount_parts(kind, entry, owners))))
+    unnamed = _exclude(node, rows, empty)
     health = node.get("health") or {}
     if has_fault(health) and health["card"]:
-        rows.setdefault(health["card"], _empty_row(node, health["card"])).update(state=FAULTY, reason=health["text"])
+        rows.setdefault(health["card"], _row(empty, health["card"])).update(state=FAULTY, reason=health["text"])
     for row in [*rows.values(), *amounts]:
         if row["state"] == FREE and any(part["state"] != FREE for part in row["parts"]):
             row["state"] = ALLOCATED
     yield from [*rows.values(), *unnamed, *amounts]
 
 
-def _empty_row(node: Mapping[str, Any], card: str | None) -> Row:
+def _empty_row(node: Mapping[str, Any]) -> Row:
+    """Return the row of a card of the node without its UUID and its parts. It is computed once for all cards, because reading labels takes long."""
     return {
         "node": node["hostname"],
         "node_id": node["id"],
-        "card": card,
+        "card": None,
         "model": model_of(node),
         "mib": None,
         "state": FREE,
@@ -67,20 +69,24 @@ def _empty_row(node: Mapping[str, Any], card: str | None) -> Row:
     }
 
 
+def _row(empty: Row, card: str) -> Row:
+    return dict(empty, card=card, parts=[])
+
+
 def _cards_in(value: str) -> list[str]:
     """Return the cards in the value of a named resource. Other devices have their whole name."""
     return devices_of(value) if value.startswith(GPU_VALUES) else [value]
 
 
-def _exclude(node: Mapping[str, Any], rows: dict[str, Row]) -> list[Row]:
+def _exclude(node: Mapping[str, Any], rows: dict[str, Row], empty: Row) -> list[Row]:
     """Mark the cards that a run has excluded. Return the rows of those without a UUID."""
     unnamed = []
     for excluded in excluded_gpus(node["labels"]):
         state = {"state": EXCLUDED, "reason": describe_label(excluded) + ("" if excluded.state == FAULT else " (its loss is accepted)")}
         if excluded.card:
-            rows.setdefault(excluded.card, _empty_row(node, excluded.card)).update(state)
+            rows.setdefault(excluded.card, _row(empty, excluded.card)).update(state)
         else:
-            unnamed.append(dict(_empty_row(node, None), **state))
+            unnamed.append(dict(empty, parts=[], **state))
     return unnamed
 
 
