@@ -11,6 +11,7 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Dict, Iterator, Mapping, NamedTuple, Sequence, Tuple
 
 from .._gpu.record import devices_of
@@ -31,7 +32,7 @@ KINDS = (DOWN, UP, NODE_PAUSED, NODE_DRAINED, RETURNED, FAULT_BEGAN, FAULT_ENDED
 BY_RUN, BY_SERVICE, BY_HAND = "run", "service", "hand"
 
 # More than any real reading has.
-MOST_EVENTS, MOST_VALUES, MOST_GONE, MOST_PAIRS = 2000, 1000, 64, 200
+MOST_EVENTS, MOST_EVENTS_OF_NODE, MOST_VALUES, MOST_GONE, MOST_PAIRS = 2000, 150, 1000, 64, 200
 _LONGEST = 500
 # The shortest usual time between two readings of the leader, and the longest of any manager (seconds). A longer pause than three of them is a gap.
 _LEADER_S, LONGEST_INTERVAL_S, _GAP_INTERVALS = 60, 600, 3
@@ -50,8 +51,10 @@ def find_events(former: Mapping[str, Any] | None, reading: Reading, last: int | 
     refusals = _refusals(reading)
     state = _state(reading, before, refusals)
     found = _Found(int(reading.at), last, before, state, is_first)
-    events = [*_of_nodes(found, reading), *_of_leader(found), *_of_double_allocations(found, reading), *_of_refusals(found, refusals)]
-    return [event._replace(text=printable(event.text)[:_LONGEST]) for event in [*_of_runs(found), *events][:MOST_EVENTS]], state
+    # First the events whose number a node cannot choose.
+    of_swarm = [*_of_runs(found), *_of_leader(found), *_of_double_allocations(found, reading), *_of_refusals(found, refusals)]
+    events = [*of_swarm, *_of_nodes(found, reading)][:MOST_EVENTS]
+    return [event._replace(text=printable(event.text)[:_LONGEST]) for event in events], state
 
 
 def gap(at: int, last: int | None, interval: int | None, leads: bool) -> Event | None:
@@ -85,8 +88,8 @@ class _Found(NamedTuple):
         return self.at if claimed is None else int(min(max(claimed, earliest), self.at))
 
     def event(self, what: str, text: str, node: str = "", cause: str = "", card: str = "", since: float | None = None) -> Event:
-        nodes = {**self.before.get("nodes", {}), **self.now["nodes"]}
-        hostname = (nodes.get(node) or {}).get("hostname", "")
+        known = self.now["nodes"].get(node) or self.before.get("nodes", {}).get(node) or {}
+        hostname = known.get("hostname", "")
         return Event(self.at, self.between(since), what, node, hostname, card[:_LONGEST], cause[:_LONGEST], text)
 
 
@@ -151,8 +154,9 @@ def _of_nodes(found: _Found, reading: Reading) -> Iterator[Event]:
         if former:
             yield from _of_state(found, record["id"], former, now, changed)
             yield from _of_availability(found, record, former, now, changed)
-            yield from _of_resources(found, record, former, now)
         yield from _of_fault(found, record, former, now)
+        if former:
+            yield from islice(_of_resources(found, record, former, now), MOST_EVENTS_OF_NODE)
     for node_id in before:
         if node_id not in found.now["nodes"]:
             yield found.event(DOWN, "left the swarm", node_id, "left")

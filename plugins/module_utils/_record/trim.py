@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .schema import CLOCK_SET, DAY_S, ROWS_SINCE
+from .schema import CLOCK_SET, DAY_S, ROWS_SINCE, SUMMED_UNTIL
 from .sums import day_of
 
 ROWS_DAYS, SUMS_DAYS = 90, 400
@@ -25,15 +25,16 @@ _OLDEST = "SELECT id FROM allocations WHERE end IS NOT NULL ORDER BY end LIMIT %
 _ENDED_BEFORE = "SELECT id FROM allocations WHERE end <= %%d ORDER BY end LIMIT %d" % BATCH
 
 
-def trim(db: Any, at: int, most_bytes: int = MOST_BYTES) -> list[str]:
+def trim(db: Any, at: int, most_bytes: int = MOST_BYTES, most_events: int = MOST_EVENTS) -> list[str]:
     """Delete what is too old or too much. Return lines for the log. ``db`` is a connection in a transaction, ``at`` is the time of the reading."""
-    meta = dict(db.execute("SELECT name, value FROM meta WHERE name IN (?, ?)", (CLOCK_SET, ROWS_SINCE)))
+    meta = dict(db.execute("SELECT name, value FROM meta WHERE name IN (?, ?, ?)", (CLOCK_SET, ROWS_SINCE, SUMMED_UNTIL)))
     if abs(at - meta.get(CLOCK_SET, at - DAY_S)) < DAY_S:
         return []
     today, rows_since = at // DAY_S * DAY_S, meta[ROWS_SINCE]
-    kept_since = max(rows_since, today - ROWS_DAYS * DAY_S)
+    summed_until = min(meta.get(SUMMED_UNTIL, today), today)  # later days have no sums yet
+    kept_since = max(rows_since, min(today - ROWS_DAYS * DAY_S, summed_until))
     if _used_bytes(db) > most_bytes:
-        kept_since = max(kept_since, min(_day_after_oldest(db), today))
+        kept_since = max(kept_since, min(_day_after_oldest(db), summed_until))
     if kept_since != rows_since:
         db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (ROWS_SINCE, kept_since))
     deleted = _delete(db, _ENDED_BEFORE % kept_since)
@@ -41,9 +42,17 @@ def trim(db: Any, at: int, most_bytes: int = MOST_BYTES) -> list[str]:
     if not deleted and _used_bytes(db) > most_bytes and _delete(db, _OLDEST):
         lines = ["the record has reached %d MiB in one day. Allocations of today are deleted, so the usage of today is too low." % (most_bytes >> 20)]
     db.execute("DELETE FROM events WHERE id IN (SELECT id FROM events WHERE since < ? LIMIT ?)", (at - ROWS_DAYS * DAY_S, BATCH))
-    db.execute("DELETE FROM events WHERE id <= (SELECT max(id) FROM events) - ?", (MOST_EVENTS,))
+    _delete_events_of_noisiest_node(db, most_events)
     db.execute("DELETE FROM days WHERE day < ?", (day_of(at - SUMS_DAYS * DAY_S),))
     return lines
+
+
+def _delete_events_of_noisiest_node(db: Any, most: int) -> None:
+    """Delete the oldest events of the node with the most events, so that a node that lies does not delete the events of others."""
+    excess = db.execute("SELECT count(*) FROM events").fetchone()[0] - most
+    if excess > 0:
+        noisiest = "SELECT node FROM events GROUP BY node ORDER BY count(*) DESC LIMIT 1"
+        db.execute("DELETE FROM events WHERE id IN (SELECT id FROM events WHERE node = (%s) ORDER BY id LIMIT ?)" % noisiest, (min(excess, BATCH),))
 
 
 def _used_bytes(db: Any) -> int:

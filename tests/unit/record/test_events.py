@@ -111,9 +111,7 @@ def test_a_fault_begins_changes_and_ends():
     assert began.text == f"reports a fault: fault {A} xid=79, since {stamp(T + 30)}"
     other = of_nodes(node(health=f"fault {B} reason=lost"), at=LATER)
     assert [(event.what, event.card, event.cause) for event in between(faulty, other)] == [("fault-ended", A, "xid 79"), ("fault", B, "lost")]
-    assert told(between(faulty, of_nodes(node(health="ok"), at=LATER))) == [
-        ("fault-ended", "n1", "xid 79", f"reports the fault no more: {A} xid 79")
-    ]
+    assert told(between(faulty, of_nodes(node(health="ok"), at=LATER))) == [("fault-ended", "n1", "xid 79", f"reports the fault no more: {A} xid 79")]
 
 
 def test_a_node_that_changes_only_the_time_of_its_fault_makes_no_event():
@@ -170,6 +168,17 @@ def test_a_hostile_node_cannot_fill_the_record():
     assert len(found) <= 2 * events.MOST_EVENTS
     _events, state = find_events(None, of_nodes(node(resources=named(*names[0]))), None)
     assert len(json.dumps(state)) < 100_000
+
+
+def test_a_node_that_lies_hides_no_event_of_others():
+    """Its thousands of cards change with each reading, and it comes first."""
+    kinds = [[named(f"GPU-{turn}-{number}", kind=f"K{number % 6}")[0] for number in range(3000)] for turn in range(2)]
+    tasks = [task("t1"), task("t2", slot=2)]
+    before = of_nodes(node("n1", resources=kinds[0]), node("n2", leader=True), node("n3"))
+    after = reading(LATER, tasks, [node("n1", resources=kinds[1], health=FAULT), node("n2"), node("n3", leader=True, State="down")])
+    found = between(before, after)
+    assert {"leader", "allocated-twice", "node-down", "fault"} <= {event.what for event in found}
+    assert len(found) <= events.MOST_EVENTS_OF_NODE + 10
 
 
 # -- the swarm -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from swarm_api import A, B
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._record import trim as trim_file
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._record.database import Database
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._record.trim import MOST_EVENTS, trim
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._record.trim import trim
 
 MIB = 1 << 20
 
@@ -86,14 +86,31 @@ def test_too_much_in_one_day_is_said_and_deleted(db):
     assert count(db) == 0
 
 
+EVENT = "INSERT INTO events (id, at, since, what, node, hostname, card, cause, text) VALUES (?, ?, ?, 'run', ?, '', '', '', '')"
+
+
 def test_events_and_sums_have_their_bounds(db):
-    sql = "INSERT INTO events (id, at, since, what, node, hostname, card, cause, text) VALUES (?, ?, ?, 'run', '', '', '', '', '')"
-    db.executemany(sql, [(1, T, T - 91 * DAY_S), (2, T, T - DAY_S), (MOST_EVENTS + 2, T, T), (MOST_EVENTS + 3, T, T + 1)])
+    db.executemany(EVENT, [(1, T, T - 91 * DAY_S, ""), (2, T, T - DAY_S, ""), (3, T, T, ""), (4, T, T + 1, "")])
     days = [("2024-10-01",), ("2024-10-05",)]  # T is 2025-11-08
     db.executemany("INSERT INTO days VALUES (?, 'owner', 'alice', 'GPU', 'GPU', 1, 1, 0)", days)
-    trim(db, T)
-    assert [row[0] for row in db.execute("SELECT id FROM events")] == [MOST_EVENTS + 2, MOST_EVENTS + 3]
+    trim(db, T, most_events=2)
+    assert [row[0] for row in db.execute("SELECT id FROM events")] == [3, 4]
     assert [row[0] for row in db.execute("SELECT day FROM days")] == ["2024-10-05"]
+
+
+def test_a_node_with_too_many_events_loses_its_own(db):
+    rows = [(number, T, T - HOUR + number, "liar" if number % 10 else "n2") for number in range(100)]
+    db.executemany(EVENT, rows)
+    trim(db, T, most_events=30)
+    assert count(db, "events") == 30
+    assert db.execute("SELECT count(*) FROM events WHERE node = 'n2'").fetchone()[0] == 10
+
+
+def test_days_without_sums_keep_their_rows(db):
+    add(db, T - 91 * DAY_S)
+    db.execute("INSERT INTO meta VALUES ('summed_until', ?)", (T - 150 * DAY_S,))
+    trim(db, T)
+    assert count(db) == 1
 
 
 def test_the_file_becomes_smaller(tmp_path):
