@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import stat
 import time
 from typing import Any, Iterator
 from urllib.parse import quote
@@ -137,6 +138,7 @@ def _create_with_mode(path: str) -> None:
     """Create the file if it is missing, so that SQLite gives its journal the same mode and group. Follow no link."""
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, MODE)
     try:
+        _require_file(handle, path)
         os.fchmod(handle, MODE)
         group = os.stat(os.path.dirname(path)).st_gid
         if os.fstat(handle).st_gid != group:
@@ -144,6 +146,11 @@ def _create_with_mode(path: str) -> None:
                 os.fchown(handle, -1, group)
     finally:
         os.close(handle)
+
+
+def _require_file(handle: int, path: str) -> None:
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise RecordError("%s is not a file. Remove it, and the managers' service begins a new record." % path)
 
 
 def _check(connection: Any, path: str) -> bool:
@@ -197,8 +204,11 @@ def open_for_reading(directory: str) -> Any:
 def _check_access(directory: str, path: str) -> None:
     try:
         os.stat(directory)
-        with open(path, "rb"):
-            pass
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # do not wait for the writer of a pipe
+        try:
+            _require_file(handle, path)
+        finally:
+            os.close(handle)
     except PermissionError:
         raise RecordError("You may not read %s. Become root, or a member of the group docker." % path) from None
     except (FileNotFoundError, NotADirectoryError):

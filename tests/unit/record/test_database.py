@@ -143,6 +143,15 @@ def test_a_link_is_not_followed(tmp_path, path):
     assert other.read_text() == ""
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_neither_waited_for_nor_replaced(make, tmp_path, path):
+    make(path)
+    for use in (lambda: write(Database(str(tmp_path))), lambda: read(tmp_path)):
+        with pytest.raises(RecordError, match=r"fleet\.db"):
+            use()
+    assert not path.is_file()
+
+
 def test_a_missing_folder_is_said_and_not_made(tmp_path):
     with pytest.raises(RecordError, match=r"record/fleet\.db: No such file"):
         write(Database(str(tmp_path / "record")))
