@@ -21,6 +21,7 @@ from .card_share import Share, share_of_amount, share_of_value
 from .schema import Allocation
 
 GONE = "gone"  # how a task ended that the manager no longer lists
+CLOCKS_DIFFER_S = 60  # a stamp may be later than the reading by this many seconds, because managers that agree have clocks that differ
 _MOST = 2**53  # amounts of a hostile node that would not fit into SQLite's integers are cut
 
 # Task id -> (begin, sure_from) of its open allocations.
@@ -81,18 +82,18 @@ def changes(reading: Reading, still_open: Open, ended_before: Collection[str], l
 
 def _begin(task: Mapping[str, Any], at: int) -> tuple[int, int]:
     """Return (begin, sure_from) of a task that has allocations: the stamp of its state, but not before it was created, and not after the reading."""
-    stamp, created = epoch(task["Status"].get("Timestamp")), min(_seconds(task.get("CreatedAt"), 0), at)
+    stamp, created = epoch(task["Status"].get("Timestamp")), _not_after(_seconds(task.get("CreatedAt"), 0), at)
     if stamp is None:
-        return (created or at), at
-    begin = int(min(max(stamp, created), at))
-    return begin, begin if begin == int(stamp) else at
+        return (created or at), max(created, at)
+    begin = _not_after(max(int(stamp), created), at)
+    return begin, begin if begin == int(stamp) else max(begin, at)
 
 
 def _end(task: Mapping[str, Any], begin: tuple[int, int], at: int, last: int | None) -> End:
     stamp = epoch(task["Status"].get("Timestamp"))
     if stamp is None:
         return _gone(task["ID"], begin, at, last)._replace(how=task["Status"]["State"])
-    end = max(int(min(stamp, at)), begin[0])
+    end = max(_not_after(int(stamp), at), begin[0])
     return End(task["ID"], end, end if end == int(stamp) else _last_seen(begin, end, last), task["Status"]["State"])
 
 
@@ -108,10 +109,15 @@ def _last_seen(begin: tuple[int, int], end: int, last: int | None) -> int:
 
 def _missed(task: Mapping[str, Any], at: int, last: int | None) -> tuple[int, int, End]:
     """Return (begin, sure_from, end) of a task that began and ended between two readings. Its begin is the earliest that is possible."""
-    created = min(_seconds(task.get("CreatedAt"), 0), at)
-    end = int(min(max(_seconds(task["Status"].get("Timestamp"), at), created), at))
+    created = _not_after(_seconds(task.get("CreatedAt"), 0), at)
+    end = max(_not_after(_seconds(task["Status"].get("Timestamp"), at), at), created)
     # Nothing is certain, so the certain time is empty.
     return min(max(created, last or 0), end), end + 1, End(task["ID"], end, end, task["Status"]["State"])
+
+
+def _not_after(stamp: int, at: int) -> int:
+    """Return the stamp, or the time of the reading if the stamp is too much later. Two managers must not correct the same stamp differently."""
+    return stamp if stamp <= at + CLOCKS_DIFFER_S else at
 
 
 def _seconds(stamp: str | None, instead: int) -> int:

@@ -14,15 +14,33 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from .._ledger.ledger import without_garbage_collection
 from .._ledger.reading import Reading
-from .allocations import Changes, changes
+from .._tasks.tasks import stamp
+from .allocations import CLOCKS_DIFFER_S, Changes, changes
 from .database import Database, RecordError, storable
 from .events import LONGEST_INTERVAL_S, find_events, gap
-from .schema import CLOCK_SET, DAY_S, INTERVAL, LAST_READING, RECORDED_SINCE, ROWS_SINCE, STATE, SUMMED_UNTIL, SWARM, Allocation, Event
+from .schema import (
+    BEFORE_SET,
+    BEHIND_SINCE,
+    CLOCK_SET,
+    DAY_S,
+    INTERVAL,
+    LAST_READING,
+    RECORDED_SINCE,
+    ROWS_SINCE,
+    STATE,
+    SUMMED_UNTIL,
+    SWARM,
+    Allocation,
+    Event,
+)
+from .set_clock import time_of
 from .sums import sum_days
 from .trim import trim
 
 _INSERT = "INSERT INTO allocations (%s) VALUES (%s)" % (", ".join(Allocation._fields), ", ".join("?" * len(Allocation._fields)))
 _INSERT_EVENT = "INSERT OR IGNORE INTO events (%s) VALUES (%s)" % (", ".join(Event._fields), ", ".join("?" * len(Event._fields)))
+
+_BEHIND = "the clock of this manager is behind the last reading, %s. Recorded times stay there until the clock has caught up, or for a day"
 
 
 class Recorder:
@@ -48,16 +66,19 @@ class Recorder:
 def record(db: Any, reading: Reading) -> list[str]:
     """Write what the reading shows. ``db`` is a connection in a transaction. Return lines for the log."""
     meta = dict(db.execute("SELECT name, value FROM meta"))
-    at, last = int(reading.at), meta.get(LAST_READING)
+    time, last = time_of(int(reading.at), meta), meta.get(LAST_READING)
+    reading, at = reading._replace(at=time.at), time.at
+    if time.was_ahead:
+        _correct_later_times(db, at, meta[BEFORE_SET])
     _write_hostnames(db, reading)
     is_first = meta.get(SWARM) != reading.swarm_id  # a manager may leave a swarm and join another one
     _write_changes(db, changes(reading, _open(db), _ended_tasks(db), last, is_first))
     _write_events(db, reading, meta, None if is_first else _former_state(meta))
     db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (SWARM, storable(reading.swarm_id)))
     times = _times(meta, at)
-    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", times.items())
+    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", [*times.items(), (BEHIND_SINCE, time.behind_since)])
     sum_days(db, times[SUMMED_UNTIL], at, times[RECORDED_SINCE])
-    return trim(db, at)
+    return [*([] if time.behind_since is None else [_BEHIND % stamp(at)]), *trim(db, at)]
 
 
 def _times(meta: Mapping[str, Any], at: int) -> dict[str, int]:
@@ -70,10 +91,21 @@ def _times(meta: Mapping[str, Any], at: int) -> dict[str, int]:
         SUMMED_UNTIL: min(meta.get(SUMMED_UNTIL, today), today),
     }
     if last is not None and abs(at - last) > DAY_S:
-        times[CLOCK_SET] = at
+        times.update({CLOCK_SET: at, BEFORE_SET: min(last, at)})
     if last is not None:
         times[INTERVAL] = min(max(at - last, 0), LONGEST_INTERVAL_S)
     return times
+
+
+def _correct_later_times(db: Any, at: int, before: int) -> None:
+    """Correct the times that were recorded while the clock was ahead. Otherwise such an allocation would count until then.
+
+    ``before`` is the last reading by the right clock.
+    """
+    values = {"at": at, "before": before, "latest": at + CLOCKS_DIFFER_S}
+    db.execute("UPDATE allocations SET begin = min(begin, :at), sure_until = min(sure_until, :before), end = :at WHERE end > :latest", values)
+    db.execute("UPDATE allocations SET begin = :at, sure_from = :at WHERE end IS NULL AND begin > :latest", values)
+    db.execute("UPDATE OR IGNORE events SET at = :at, since = min(since, :at) WHERE at > :at", values)
 
 
 # -- allocations -----------------------------------------------------------------------------------------------------

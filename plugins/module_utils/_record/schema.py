@@ -28,6 +28,8 @@ ROWS_SINCE = "rows_since"  # allocations that ended before this time may be dele
 SUMMED_UNTIL = "summed_until"  # the table days has all days before this time
 INTERVAL = "interval"  # seconds between the last two readings without a gap between them
 CLOCK_SET = "clock_set"  # the last reading whose time was more than a day away from the reading before
+BEFORE_SET = "before_set"  # the last reading before the clock was set forward by more than a day
+BEHIND_SINCE = "behind_since"  # what the clock said when it was first behind the last reading
 SWARM = "swarm"  # the id of the swarm
 STATE = "state"  # what the next reading is compared with to find events, as JSON
 

@@ -18,6 +18,7 @@ from .schema import BY, DAY_S, OWNER, SERVICE, SUMMED_UNTIL
 
 MOST_NAMES = 200  # owners or services of a day with a sum of their own
 _MOST_DAYS = 400
+_DAYS_AT_ONCE = 20  # days to add up in one reading, so that no reading takes long
 
 _EPOCH = datetime(1970, 1, 1)
 _LATEST = 253402300799  # the last second of the year 9999
@@ -56,13 +57,15 @@ def day_of(seconds: float) -> str:
 
 
 def sum_days(db: Any, summed_until: int, at: int, recorded_since: int) -> None:
-    """Write the daily sums of all days that have ended since ``summed_until``. ``db`` is a connection in a transaction."""
+    """Write the daily sums of the next days that have ended since ``summed_until``. ``db`` is a connection in a transaction."""
     today = at // DAY_S * DAY_S
     db.execute("DELETE FROM days WHERE day >= ?", (day_of(summed_until),))  # of a clock that was ahead
-    for begin in range(max(summed_until, today - _MOST_DAYS * DAY_S), today, DAY_S):
+    first = max(summed_until, today - _MOST_DAYS * DAY_S)
+    until = min(today, first + _DAYS_AT_ONCE * DAY_S)
+    for begin in range(first, until, DAY_S):
         for by in BY:
             _sum_day(db, by, day_of(begin), sums_of_rows(by, max(begin, recorded_since), begin + DAY_S, at))
-    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (SUMMED_UNTIL, today))
+    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (SUMMED_UNTIL, until))
 
 
 def _sum_day(db: Any, by: str, day: str, sums: tuple[str, Mapping[str, Any]]) -> None:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 import sqlite3
 
 import pytest
@@ -81,9 +82,7 @@ def test_an_allocation_begins_and_ends_with_the_first_stamps_that_were_seen(reco
             "begin": T + 60, "begin_known": True, "end": T + 60 + HOUR, "end_known": True, "how": "complete",
         }
     ]  # fmt: skip
-    assert record.usage() == [
-        {"name": "alice", "kind": "NVIDIA-GPU", "unit": "GPU", "hours": 1.0, "cards": 1.0, "estimated": 0.0, "running": 0}
-    ]
+    assert record.usage() == [{"name": "alice", "kind": "NVIDIA-GPU", "unit": "GPU", "hours": 1.0, "cards": 1.0, "estimated": 0.0, "running": 0}]
 
 
 def test_an_open_allocation_counts_until_the_last_reading(record):
@@ -187,6 +186,28 @@ def test_two_managers_agree_exactly_about_what_both_saw_running(tmp_path):
     closed = [[(row["task"], row["begin"], row["end"], row["how"]) for row in manager.card()] for manager in managers]
     assert closed[0] == closed[1] == [("t2", T + 500, T + 1111, "complete"), ("t1", T + 50, T + 650, "complete")]
     assert managers[0].hours() == managers[1].hours()
+
+
+@pytest.mark.parametrize("skew", [-50, -7, 7, 50])
+@pytest.mark.parametrize("seed", range(5))
+def test_managers_whose_clocks_differ_agree_exactly_about_random_tasks(seed, skew, tmp_path):
+    """Both managers see each task while it runs, and soon after its end. The nodes' clocks differ too."""
+    chance, managers = random.Random(seed), []
+    lives = [(T + chance.randrange(HOUR), chance.randrange(700, 2 * HOUR), chance.randrange(-10, 10)) for _number in range(30)]
+    for name, offset, interval in (("leader", 0, 60), ("other", skew, 600)):
+        (tmp_path / name).mkdir()
+        managers.append(Record(tmp_path / name))
+        for at in range(T, T + 4 * HOUR, interval):
+            tasks = []
+            for number, (begin, length, error) in enumerate(lives):
+                if begin <= at < begin + length:
+                    tasks.append(task(f"t{number}", begin + error, created=begin - 30))
+                elif at >= begin + length:
+                    tasks.append(ended(f"t{number}", begin + length + error, created=begin - 30))
+            managers[-1](reading(at + offset, tasks))
+    closed = [sorted((row["task"], row["begin"], row["end"], row["how"]) for row in manager.card()) for manager in managers]
+    assert len(closed[0]) == 30
+    assert closed[0] == closed[1]
 
 
 def test_a_manager_that_was_away_reads_what_the_api_still_has_and_marks_the_gap(record):
@@ -314,13 +335,69 @@ def test_a_clock_that_jumps_deletes_nothing_and_comes_back(jump, record):
     running = task(since=T)
     record(reading(T, [running]), reading(T + HOUR, [running]), reading(T + 2 * HOUR, [ended(since=T + 2 * HOUR)]))
     before = record.hours()
-    record(*(reading(T + jump + at) for at in (3 * HOUR, 4 * HOUR)), *(reading(T + at * HOUR) for at in range(5, 9)))
+    for at in (3 * HOUR, 4 * HOUR):
+        assert len(record.recorder.observe(reading(T + jump + at))) == (jump < 0)
+    record(*(reading(T + at * HOUR) for at in range(5, 9)))
     assert [row["end"] for row in record.card()] == [T + 2 * HOUR]
-    if jump > 0:
-        assert record.hours() == before
+    assert record.hours() == before
     record(reading(T + 9 * HOUR, [task("t2", T + 9 * HOUR)]), reading(T + 10 * HOUR, [task("t2", T + 9 * HOUR)]))
     assert record.hours()[("alice", "NVIDIA-GPU")][0] == 3.0
     assert record.ask("last_reading") == T + 10 * HOUR
+
+
+def wrong_clock(record, jump):
+    """Record for five days, then twice by a clock that is wrong by ``jump``, then by the right clock. Task t1 runs all the time."""
+    days = [reading(T + day * DAY_S, [task(since=T)]) for day in range(6)]
+    record(*days, reading(T + 5 * DAY_S + 60, [task(since=T), task("t2", T + 5 * DAY_S + 30, given=named(B))]))
+    now, first = T + 5 * DAY_S, [task(since=T), ended("t2", T + 5 * DAY_S + 90, created=T + 5 * DAY_S)]
+    wrong = [reading(now + jump + at, [*first, task("t3", now + 110, given=named(B))]) for at in (120, 180)]
+    lines = [record.recorder.observe(one) for one in wrong]
+    record(reading(now + 240, [*first, task("t3", now + 110, given=named(B))]), reading(now + HOUR, [task(since=T)]))
+    return lines
+
+
+@pytest.mark.parametrize("jump", [-3 * 365 * DAY_S, -2 * DAY_S, -HOUR])
+def test_a_clock_that_was_set_back_changes_nothing_that_was_recorded(jump, record):
+    lines = wrong_clock(record, jump)
+    (line,) = {line for each in lines for line in each}
+    assert "is behind the last reading, 2025-11-13T00:01:00Z. Recorded times stay there until" in line
+    now = T + 5 * DAY_S
+    assert [(row["task"], row["begin"], row["end"]) for row in record.card(B)] == [("t3", now + 110, now + HOUR), ("t2", now + 30, now + 90)]
+    assert record.ask("recorded_since") == T
+    days = record.ask("usage_by_day", 0, now, "owner", now)
+    assert [row["cards"] for row in days] == [24] * 5
+    assert record.hours()[("alice", "NVIDIA-GPU")][0] == pytest.approx(5 * 24 + 1 + (60 + HOUR - 110) / HOUR)
+
+
+def test_a_clock_that_was_set_back_loses_no_daily_sums_of_deleted_rows(record):
+    record(*(reading(T + day * DAY_S, [task(since=T)] if day < 5 else []) for day in range(120)))
+    before = record.hours()
+    assert record.card() == []
+    record.recorder.observe(reading(T - 1000 * DAY_S))
+    record(reading(T + 120 * DAY_S))
+    assert record.hours() == before == {("alice", "NVIDIA-GPU"): (120.0, 120.0, 24.0)}
+
+
+def test_a_clock_that_stays_behind_is_believed_after_a_day(record):
+    record(*(reading(T + day * DAY_S, [task(since=T)]) for day in range(4)))
+    late = T - 100 * DAY_S
+    lines = [record.recorder.observe(reading(late + hour * HOUR, [task(since=T)])) for hour in range(27)]
+    assert [bool(each) for each in lines] == [True] * 24 + [False] * 3
+    assert record.ask("last_reading") == late + 26 * HOUR
+
+
+@pytest.mark.parametrize("jump", [3 * 365 * DAY_S, 2 * DAY_S])
+def test_what_was_recorded_by_a_clock_that_was_ahead_is_corrected(jump, record):
+    now = T + 5 * DAY_S
+    record(*(reading(T + day * DAY_S, [task(since=T), task("t2", T)]) for day in range(6)))
+    record(reading(now + jump, [task("t2", T), task("t3", now + jump - 5)]))
+    record(reading(now + 120, [task("t2", T), task("t3", now + jump - 5)]))
+    rows = {row["task"]: row for row in record.card()}
+    assert (rows["t1"]["end"], rows["t1"]["end_known"]) == (now + 120, False)
+    assert record.hours()[("alice", "NVIDIA-GPU")] == pytest.approx((240 + 240 / HOUR, 240 + 240 / HOUR, 120 / HOUR))
+    assert rows["t3"]["begin"] == now + 120
+    assert max(event["at"] for event in record.events()) == now + 120
+    assert [row["cards"] for row in record.ask("usage_by_day", 0, now, "owner", now)] == [48] * 5
 
 
 # -- hostile and broken ----------------------------------------------------------------------------------------------
