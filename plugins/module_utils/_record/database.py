@@ -28,7 +28,8 @@ except ImportError:  # some distributions have it in a package of its own
 MODE = 0o640
 NO_SQLITE = "Nothing is recorded: this machine's Python has no module sqlite3. Install the package with it, such as python3-libs."
 _ASIDE = ".set-aside-"
-_WRITER_WAITS_S, _READER_WAITS_S = 5.0, 2.0
+# A reading waits a hundred times as long for the next one as it took. So a long wait would also delay the metrics.
+WRITER_WAITS_S, _READER_WAITS_S = 1.0, 2.0
 _FREED_PAGES = 500
 _OTHER_FILES = ("-journal", "-wal", "-shm")  # SQLite's own files beside the database
 
@@ -109,7 +110,7 @@ class Database:
 
 def _open_for_writing(path: str) -> Any:
     _create_with_mode(path)
-    connection = sqlite3.connect(path, timeout=_WRITER_WAITS_S, isolation_level=None)
+    connection = sqlite3.connect(path, timeout=WRITER_WAITS_S, isolation_level=None)
     try:
         is_new = _check(connection, path)
         if not is_new and connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":  # 0.6 s for 500 MiB

@@ -12,7 +12,8 @@ from swarm_api import A, named, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.reading import read
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.readings import AT_LEAST_S, AT_MOST_S, EVERY_S, Observer, Readings
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.readings import AT_LEAST_S, AT_MOST_S, EVERY_S, SHARE, Observer, Readings
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._record.database import WRITER_WAITS_S
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import assigned
 
 
@@ -110,6 +111,10 @@ def test_the_time_of_observers_counts(manager, logged):
         manager.now = 1000 + after
         readings(manager, nodes(), True)
         assert len(slow.readings) == expected
+
+
+def test_a_reader_that_holds_the_record_delays_the_next_reading_by_two_minutes_at_most():
+    assert WRITER_WAITS_S / SHARE <= 2 * EVERY_S
 
 
 def test_nothing_is_read_while_no_observer_needs_it(manager, logged):
