@@ -35,7 +35,7 @@ from .schema import (
 )
 from .set_clock import time_of
 from .sums import sum_days
-from .trim import trim
+from .trim import forget_nodes, trim
 
 _INSERT = "INSERT INTO allocations (%s) VALUES (%s)" % (", ".join(Allocation._fields), ", ".join("?" * len(Allocation._fields)))
 _INSERT_EVENT = "INSERT OR IGNORE INTO events (%s) VALUES (%s)" % (", ".join(Event._fields), ", ".join("?" * len(Event._fields)))
@@ -77,6 +77,8 @@ def record(db: Any, reading: Reading) -> list[str]:
     db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (SWARM, storable(reading.swarm_id)))
     times = _times(meta, at)
     db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", [*times.items(), (BEHIND_SINCE, time.behind_since)])
+    if last is not None and last // DAY_S != at // DAY_S:
+        forget_nodes(db)
     sum_days(db, times[SUMMED_UNTIL], at, times[RECORDED_SINCE])
     return [*([] if time.behind_since is None else [_BEHIND % stamp(at)]), *trim(db, at)]
 

@@ -18,7 +18,7 @@ from .schema import BY, DAY_S, OWNER, SERVICE, SUMMED_UNTIL
 
 MOST_NAMES = 200  # owners or services of a day with a sum of their own
 _MOST_DAYS = 400
-_DAYS_AT_ONCE = 20  # days to add up in one reading, so that no reading takes long
+_DAYS_AT_ONCE = 7  # days to add up in one reading, so that no reading takes long
 
 _EPOCH = datetime(1970, 1, 1)
 _LATEST = 253402300799  # the last second of the year 9999

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .schema import CLOCK_SET, DAY_S, ROWS_SINCE, SUMMED_UNTIL
+from .schema import CLOCK_SET, DAY_S, NODE, ROWS_SINCE, SUMMED_UNTIL
 from .sums import day_of
 
 ROWS_DAYS, SUMS_DAYS = 90, 400
@@ -45,6 +45,12 @@ def trim(db: Any, at: int, most_bytes: int = MOST_BYTES, most_events: int = MOST
     _delete_events_of_noisiest_node(db, most_events)
     db.execute("DELETE FROM days WHERE day < ?", (day_of(at - SUMS_DAYS * DAY_S),))
     return lines
+
+
+def forget_nodes(db: Any) -> None:
+    """Delete the names of nodes without any usage. The next reading adds those of the swarm again. This reads all rows, so call it once a day."""
+    used = "SELECT node FROM allocations UNION SELECT name FROM days WHERE by = '%s'" % NODE
+    db.execute("DELETE FROM nodes WHERE id NOT IN (%s)" % used)
 
 
 def _delete_events_of_noisiest_node(db: Any, most: int) -> None:

@@ -130,6 +130,16 @@ def test_the_owner_stays_as_it_was_when_the_task_was_first_seen(record):
     assert list(record.hours(by="service")) == [("train", "NVIDIA-GPU")]
 
 
+def test_nodes_that_left_without_any_use_are_forgotten(record, tmp_path):
+    used = node("n1", leader=True)
+    for day in range(4):
+        record(reading(T + day * DAY_S, [task()] if day < 2 else [], [used, node(f"passing-{day}")]))
+    record(reading(T + 3 * DAY_S + 60, [], [node("n9", leader=True)]))
+    with sqlite3.connect(tmp_path / "fleet.db") as db:
+        assert {row[0] for row in db.execute("SELECT id FROM nodes")} == {"n1", "n9"}
+    assert [row["name"] for row in record.usage(by="node")] == ["host-n1"]
+
+
 def test_usage_counts_from_the_time_when_the_record_began(record):
     record(reading(T, [task(since=T - 5 * DAY_S)]), reading(T + HOUR, [task(since=T - 5 * DAY_S)]))
     assert record.card()[0]["begin"] == T - 5 * DAY_S
@@ -451,7 +461,7 @@ def test_a_missing_folder_is_a_finding(tmp_path):
 
 
 def test_a_reader_that_holds_the_file_costs_one_reading(record, tmp_path, monkeypatch):
-    monkeypatch.setattr(database, "_WRITER_WAITS_S", 0.05)
+    monkeypatch.setattr(database, "WRITER_WAITS_S", 0.05)
     record(reading(T, [task()]))
     record.recorder = Recorder(str(tmp_path))
     reader = sqlite3.connect(tmp_path / "fleet.db", isolation_level=None)
