@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from . import architecture, known_traps, metrics, rooms, settings, stack_checks, status_picture, top_picture, traps
+from . import architecture, compose_keys, examples, known_traps, metrics, rooms, settings, stack_checks, status_picture, top_picture, traps
 from .blocks import fill
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -31,11 +32,13 @@ PAGES = {
     "pictures/architecture.svg": Page("all of it, of plugins/ and tests/pages/rooms.py", lambda: architecture.draw(rooms.edges())),
     "reference/settings.md": Page("all of it, of plugins/plugin_utils/_settings/declaration.py and roles/*/meta/argument_specs.yml", settings.page),
     "reference/stack-checks.md": Page("all of it, of plugins/plugin_utils/_stack/deploy_checks.py", stack_checks.page),
+    "reference/compose-keys.md": Page("all of it, of plugins/plugin_utils/_stack/keys.py and tests/pages/compose_keys.py", compose_keys.page),
     "pictures/status.svg": Page("all of it, of what status prints of the fleet in tests/pages/status_picture.py", status_picture.draw),
     "pictures/top.svg": Page("all of it, of what gpu-swarm top draws of the same fleet", top_picture.draw),
     "fix/known-issues.md": Page("all of it, of tests/pages/known_traps.py", lambda: traps.issues_page(known_traps.ALL)),
     "reference/config-toml.md": Page("all of it, of tests/pages/toolkit_keys.py", traps.keys_page),
     "reference/known-issues-proofs.md": Page("all of it, of tests/pages/known_traps.py", lambda: traps.proofs_page(known_traps.TITLES)),
+    **{name: Page(f"the text of {', '.join(files)}", partial(examples.page, name)) for name, files in examples.SHOWN.items()},
 }
 
 

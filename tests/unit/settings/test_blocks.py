@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible.playbook.play import Play
+from example_values import ENVIRONMENT, FILES
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._policy.rules import check_rules
@@ -29,7 +30,16 @@ DECLARED = declared_settings(settings.ROLES)
 PAGES = [path for pattern in ("*.md", "docs/**/*.md", "roles/*/README.md") for path in sorted(CHECKOUT.glob(pattern))]
 BLOCK = re.compile(r"^ *```yaml\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 BLOCKS = [(str(path.relative_to(CHECKOUT)), textwrap.dedent(text)) for path in PAGES for text in BLOCK.findall(path.read_text(encoding="utf-8"))]
-# The keys of an inventory. A file of ansible-builder has the key "images" instead.
+# The kinds of blocks, by a key that only such a block has. The first that fits counts.
+KINDS = {
+    "services": "Compose file",
+    "volumes": "part of a Compose file",
+    "image": "job",
+    "x-gpu": "nodes of a job",
+    "env": "part of a task",
+    "images": "others",
+}
+# For an inventory. Files of ansible-builder have "images".
 OTHERS = {"swarm_managers", "gpu_nodes", "swarm_workers", "all"}
 
 
@@ -38,7 +48,7 @@ def kind_of(text: str) -> str:
     if isinstance(loaded, list):
         return "plays"
     found = set(loaded)
-    for key, kind in (("services", "Compose file"), ("image", "job"), ("x-gpu", "nodes of a job"), ("env", "part of a task"), ("images", "others")):
+    for key, kind in KINDS.items():
         if key in found:
             return kind
     return "others" if found <= OTHERS else "variables"
@@ -48,7 +58,9 @@ def taken(text: str, folder: Path) -> None:
     found: Any = yaml.safe_load(text)
     kind = kind_of(text)
     if kind == "Compose file":
-        assert translate(text, "compose.yml", {}.get, {}).notes == []
+        assert translate(text, "compose.yml", FILES.get, ENVIRONMENT).notes == []
+    elif kind == "part of a Compose file":
+        assert translate("services: {a: {image: i}}\n" + text, "compose.yml", FILES.get, ENVIRONMENT).notes == []
     elif kind == "job":
         (folder / "job.yml").write_text(text, encoding="utf-8")
         assert set(read_job_file(str(folder / "job.yml"))) == set(found)

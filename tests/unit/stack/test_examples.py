@@ -12,9 +12,13 @@ from typing import Any
 import pytest
 
 from plugins.plugin_utils._stack.translate import translate
+from tests.pages.examples import SHOWN
 
 FOLDER = Path(__file__).parents[3] / "docs" / "examples"
-EXAMPLES = sorted([FOLDER / "fleet" / "compose.yml", FOLDER / "stacks" / "monitoring" / "compose.yml", *(FOLDER / "stacks").glob("*.yml")])
+# test_recipes.py tests the files that pages show.
+RECIPES = {FOLDER.parent / path for paths in SHOWN.values() for path in paths}
+STACKS = {*(FOLDER / "stacks").glob("*.yml")} - RECIPES
+EXAMPLES = sorted([FOLDER / "fleet" / "compose.yml", FOLDER / "stacks" / "monitoring" / "compose.yml", *STACKS])
 RESERVED = {
     "fleet/compose.yml": {"train": {"NVIDIA-GPU": 1}},
     "stacks/spark.yml": {"master": {}, "worker": {"NVIDIA-GPU": 1}},

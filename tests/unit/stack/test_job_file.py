@@ -66,4 +66,4 @@ def test_x_gpu_has_the_form_of_a_compose_file(tmp_path):
 
 
 def test_there_are_examples():
-    assert [path.name for path in EXAMPLES] == ["job.yml", "array.yml"]
+    assert [path.name for path in EXAMPLES] == ["job.yml", "array.yml", "download_model.yml", "ffmpeg.yml", "nightly.yml"]

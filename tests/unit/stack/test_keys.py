@@ -10,9 +10,15 @@ Compose specification (05-services.md, 06-networks.md, deploy.md).
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from plugins.module_utils._errors import GpuSwarmError
 from plugins.plugin_utils._stack import keys
+from plugins.plugin_utils._stack.translate import translate
+from tests.pages import compose_keys
 
 # Keys of a service that are converted (cli/compose/convert/service.go).
 CONVERTED = """
@@ -68,3 +74,57 @@ def test_each_key_of_a_network_of_a_service_has_one_answer() -> None:
 def test_keys_of_a_mount_depend_on_its_type() -> None:
     found = {kind: sorted(options) for kind, options in keys.MOUNT_OPTIONS.items()}
     assert found == {"bind": ["propagation"], "volume": ["nocopy"], "tmpfs": ["size"]}
+
+
+def test_the_page_has_each_key_of_a_service_once() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/compose-keys.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `([a-z_-]+)` \|", page, re.MULTILINE)
+    assert sorted(named) == sorted([*CONVERTED.split(), *LOST.split(), *OF_COMPOSE.split(), "x-gpu"])
+    assert set(compose_keys.TRANSLATED) == keys.TRANSLATED
+    assert set(compose_keys.REMARKS) <= keys.SERVICE
+    assert set(compose_keys.PROTECT) <= keys.INSTEAD.keys()
+
+
+@pytest.mark.parametrize("key", sorted(keys.INSTEAD))
+def test_a_key_that_is_left_out_gives_the_note_of_the_page(key: str) -> None:
+    value = "[apparmor=unconfined]" if key == "security_opt" else "[a]" if key in ("devices", "device_cgroup_rules", "annotations") else "a"
+    stack = translate(f"services: {{a: {{image: i, {key}: {value}}}}}", "compose.yml", {}.get, {})
+    assert stack.notes == [f"compose.yml: services.a.{key} has no effect on Swarm and is ignored; instead: {keys.INSTEAD[key]}"]
+    assert stack.document["services"]["a"] == {"image": "i"}
+
+
+@pytest.mark.parametrize("key", sorted(keys.REFUSED))
+def test_a_key_that_is_an_error_on_the_page_is_refused(key: str) -> None:
+    with pytest.raises(GpuSwarmError) as error:
+        translate(f"services: {{a: {{image: i, {key}: a}}}}", "compose.yml", {}.get, {})
+    assert error.value.message == f"compose.yml: services.a.{key} is not supported on Swarm: {keys.REFUSED[key]}."
+
+
+TRANSLATIONS = {
+    "cpu_period: 50000, cpu_quota: 50000": {"deploy": {"resources": {"limits": {"cpus": "1.000"}}}},
+    "cpu_quota: 50000": {"deploy": {"resources": {"limits": {"cpus": "0.500"}}}},
+    "cpus: 2": {"deploy": {"resources": {"limits": {"cpus": "2"}}}},
+    "depends_on: [a]": {"depends_on": ["a"]},
+    "env_file: [f]": {"environment": {"A": "1"}},
+    "gpus: [{count: 1}]": {
+        "deploy": {"resources": {"reservations": {"generic_resources": [{"discrete_resource_spec": {"kind": "NVIDIA-GPU", "value": 1}}]}}}
+    },
+    "mem_limit: 1g": {"deploy": {"resources": {"limits": {"memory": "1073741824"}}}},
+    "mem_reservation: 1g": {"deploy": {"resources": {"reservations": {"memory": "1073741824"}}}},
+    "network_mode: host": {"networks": ["host"]},
+    "pids_limit: 9": {"deploy": {"resources": {"limits": {"pids": 9}}}},
+    "restart: on-failure": {"deploy": {"restart_policy": {"condition": "on-failure"}}},
+    "scale: 2": {"deploy": {"replicas": 2}},
+    "shm_size: 1m": {"volumes": [{"type": "tmpfs", "target": "/dev/shm", "tmpfs": {"size": 1024**2}}]},
+    "tmpfs: /a": {"volumes": [{"type": "tmpfs", "target": "/a"}]},
+}
+
+
+@pytest.mark.parametrize("written", TRANSLATIONS)
+def test_a_key_becomes_what_the_page_says(written: str) -> None:
+    stack = translate(f"services: {{a: {{image: i, {written}}}}}", "compose.yml", {"f": b"A=1"}.get, {})
+    assert stack.document["services"]["a"] == {"image": "i", **TRANSLATIONS[written]}
+
+
+def test_each_translated_key_has_an_example() -> None:
+    assert {re.match(r"\w+", written)[0] for written in TRANSLATIONS} == keys.TRANSLATED
