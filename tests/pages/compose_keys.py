@@ -24,7 +24,7 @@ HEAD = """\
 - **an error**: the service would run differently, so nothing is deployed. The message says what to write.
 - A key that is not here is an error, so that a typing mistake does not go unnoticed. Keys that begin with `x-` are left out without a note.
 
-Keys without a dot are keys of a service.
+The first keys are those of a service. Below them are the keys of its parts, and of the other sections of the file.
 
 """
 COLUMNS = ("key", "what becomes of it", "why, or what to write instead")
@@ -56,7 +56,7 @@ TRANSLATED = {
     "cpus": ("`deploy.resources.limits.cpus`", "the same limit"),
     "depends_on": ("a list without conditions, with a note about conditions", "Swarm starts services in no order. Let a service wait for the others"),
     "env_file": ("`environment`", "the file is on your machine. It is read there"),
-    "gpus": ("`deploy.resources.reservations.generic_resources`", "Swarm allocates GPUs by number. `all` is an error"),
+    "gpus": ("`generic_resources` of `deploy.resources.reservations`", "Swarm allocates GPUs by number. `all` is an error"),
     "mem_limit": ("`deploy.resources.limits.memory`", "the same limit"),
     "mem_reservation": ("`deploy.resources.reservations.memory`", "Swarm looks for a node with that much"),
     "network_mode": (
@@ -107,16 +107,23 @@ def _of_services() -> list[tuple[str, str, str]]:
 
 def _below_services() -> Iterable[tuple[str, str, str]]:
     resources = "deploy.resources"
-    yield from (_row(f"deploy.{key}", PASSED) for key in sorted(keys.DEPLOY - {"resources"}))
-    yield from (_row(f"{resources}.limits.{key}", PASSED, LIMITED_PIDS if key == "pids" else SAME) for key in sorted(keys.LIMITS))
-    yield from (_row(f"{resources}.reservations.{key}", PASSED) for key in sorted(keys.RESERVATIONS))
-    yield _row(f"{resources}.reservations.devices", *RESERVED_DEVICES)
-    yield from (_row(f"healthcheck.{key}", PASSED) for key in sorted(keys.HEALTHCHECK))
-    yield _row("healthcheck.start_interval", LEFT_OUT, "use `start_period`")
-    yield from (_row(f"networks.NAME.{key}", PASSED) for key in sorted(keys.ON_NETWORK))
-    yield from _left_out("networks.NAME", keys.INSTEAD_ON_NETWORK)
-    yield from (_row(f"ports[].{key}", PASSED) for key in sorted(keys.PORT))
-    yield from (_row(f"volumes[].{key}", PASSED) for key in sorted(keys.MOUNT))
+    yield from (_row(f"`{key}` of `deploy`", PASSED) for key in sorted(keys.DEPLOY - {"resources"}))
+    yield from (_row(f"`{key}` of `{resources}.limits`", PASSED, LIMITED_PIDS if key == "pids" else SAME) for key in sorted(keys.LIMITS))
+    yield from (_row(f"`{key}` of `{resources}.reservations`", PASSED) for key in sorted(keys.RESERVATIONS))
+    yield _row(f"`devices` of `{resources}.reservations`", *RESERVED_DEVICES)
+    yield from (_row(f"`{key}` of `healthcheck`", PASSED) for key in sorted(keys.HEALTHCHECK))
+    yield _row("`start_interval` of `healthcheck`", LEFT_OUT, "use `start_period`")
+    yield from (_row(f"`{key}` of a network of the service", PASSED) for key in sorted(keys.ON_NETWORK))
+    yield from _left_out("a network of the service", keys.INSTEAD_ON_NETWORK)
+    yield from (_row(f"`{key}` of a port", PASSED) for key in sorted(keys.PORT))
+    yield from (_row(f"`{key}` of a port", LEFT_OUT, "it only describes the port") for key in ("app_protocol", "name"))
+    yield _row("`host_ip` of a port", "an error, unless it is all addresses", "Swarm publishes a port on all addresses of the nodes")
+    yield from (_row(f"`{key}` of a volume of the service", PASSED) for key in sorted(keys.MOUNT - keys.MOUNT_OPTIONS.keys()))
+    for kind, options in sorted(keys.MOUNT_OPTIONS.items()):
+        yield from (_row(f"`{kind}.{key}` of a volume of the service", PASSED) for key in sorted(options))
+    yield _row("`volume.subpath` of a volume of the service", ERROR, "Swarm mounts only whole volumes")
+    yield _row("`bind.recursive` of a volume of the service", "`disabled`, `readonly`: an error", "Swarm also mounts everything below it, writable")
+    yield _row("other options of the `volumes` of a service", LEFT_OUT, "prepare the directory on the nodes, or in the image")
 
 
 def _other_sections() -> Iterable[tuple[str, str, str]]:
@@ -141,11 +148,12 @@ def _of_sections(section: str, key: str) -> str:
 
 
 def _left_out(place: str, instead: Mapping[str, str]) -> Iterable[tuple[str, str, str]]:
-    return (_row(f"{place}.{key}", LEFT_OUT, _sentence(text)) for key, text in sorted(instead.items()))
+    return (_row(f"`{key}` of {place}", LEFT_OUT, _sentence(text)) for key, text in sorted(instead.items()))
 
 
 def _sentence(instead: str) -> str:
-    quoted = re.sub(r"'(docker [a-z ]+)'", r"`\1`", instead.removeprefix("nothing: ")).replace("swarm ", "Swarm ")
+    named = re.sub(r"(?<!the )\bswarm(?= )", "Swarm", instead.removeprefix("nothing: "))
+    quoted = re.sub(r"'(docker [a-z ]+)'", r"`\1`", named)
     return re.sub(r"(?:deploy\.|node\.platform)[a-z0-9_.=]+", r"`\g<0>`", quoted)
 
 
