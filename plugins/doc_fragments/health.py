@@ -72,7 +72,7 @@ options:
         because running containers could lose their GPUs. So on a node that already has the service, a new directory takes effect when
         the node reboots.
     type: path
-    version_added: 0.4.0
+    version_added: 0.3.0
   on_loss:
     description:
       - What happens to the node when a card is lost or unusable, or the driver cannot be read.

@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: manager_service
 short_description: Installs the service on a manager, with its parts that a run chooses (internal)
-version_added: 0.4.0
+version_added: 0.3.0
 description:
   - Installs, updates or removes parts of C(gpu-swarm-manager.service) with at most one restart. The service reads the list of nodes whenever a node
     changes.

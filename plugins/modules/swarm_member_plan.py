@@ -160,7 +160,7 @@ has_service:
   description: Whether the host has the managers' service.
   returned: with O(step=assess) and O(step=leave)
   type: bool
-  version_added: 0.4.0
+  version_added: 0.3.0
 reported:
   description: Whether nodes of the swarm report the health of their GPUs, which the service of RV(reacts) reads.
   returned: with O(step=assess)

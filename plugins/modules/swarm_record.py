@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: swarm_record
 short_description: Reads what a manager has recorded about usage, events and cards
-version_added: 0.4.0
+version_added: 0.3.0
 description:
   - Reads the record that C(gpu-swarm-manager.service) writes on each manager (C(gpu_swarm_record)). The module makes no call to Docker.
   - Run it on a manager as root, or as a member of the group C(docker).

@@ -37,8 +37,9 @@ def pause_limit_of(nodes: Iterable[Mapping[str, Any]], percent: int) -> tuple[in
 
 
 def kept_in_service(nodes: Sequence[Mapping[str, Any]], percent: int) -> dict[str, str]:
-    """Return why nodes that report a fault stay in service, by node id. Nodes that are about to be paused have no reason. ``nodes`` are the
-    ledger's."""
+    """Return by node id why nodes that report a fault stay in service. Nodes that will soon be paused have no reason. ``nodes`` are the nodes of the
+    ledger.
+    """
     max_paused, paused, watched = pause_limit_of(nodes, percent)
     reasons = {}
     for node in nodes:
@@ -46,17 +47,18 @@ def kept_in_service(nodes: Sequence[Mapping[str, Any]], percent: int) -> dict[st
         if (node["state"], node["availability"], reported.get("state"), reported.get("returned")) != ("ready", ACTIVE, label.FAULT, False):
             continue
         if node["labels"].get(ON_LOSS) == label.REPORT:
-            reasons[node["id"]] = f"stays in service, because gpu_node_on_loss is {label.REPORT} for it"
+            reasons[node["id"]] = f"stays in service, because gpu_node_on_loss is {label.REPORT} for this node"
         elif _was_paused_for_it(reported, node["labels"]):
-            reasons[node["id"]] = "stays in service, because somebody returned it after it was paused for that"
+            reasons[node["id"]] = "stays in service, because somebody returned it to service after it was paused for this fault"
         elif paused >= max_paused:
             limit_reached = f"{paused} of the {watched} GPU nodes are paused for a fault, which is the limit (swarm_member_react_limit {percent} %)"
-            reasons[node["id"]] = f"stays in service, because {limit_reached}: 'docker node update --availability pause {node['id']}' takes it out"
+            command = f"docker node update --availability pause {node['id']}"
+            reasons[node["id"]] = f"stays in service, because {limit_reached}. To pause it, run '{command}'"
     return reasons
 
 
 def _was_paused_for_it(reported: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Return whether the fault that a node in service reports is the one for which it was paused."""
+    """Return whether a node in service was paused for the fault that it reports now."""
     recorded = label.parse_label(labels.get(PREFIX + PAUSED_FOR) or "")
     since = {reported["since"], stamp(recorded.since) if recorded.since else None}
     same_fault = [reported[key] for key in ("card", "reason", "xid", "cards")] == [recorded.card, recorded.reason, recorded.xid, recorded.cards]

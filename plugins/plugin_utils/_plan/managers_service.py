@@ -38,7 +38,7 @@ def warnings(hosts: Iterable[Host], swarm: Swarm) -> list[str]:
     named = ", ".join(nodes[:_MAX_NAMED]) + (f" and {len(nodes) - _MAX_NAMED} more" if len(nodes) > _MAX_NAMED else "")
     text = (
         f"{', '.join(keeping)}: the inventory has no host in gpu_nodes, but nodes of the swarm report the health of their GPUs ({named}), so the "
-        "service gpu-swarm-manager stays. Put these nodes into gpu_nodes, or set swarm_member_react: false."
+        "service gpu-swarm-manager was not removed. Put these nodes into gpu_nodes, or set swarm_member_react: false."
     )
     return [text]
 
