@@ -113,11 +113,11 @@ def main(argv: Sequence[str] | None = None, places: Places | None = None) -> int
         return _print(_COMMANDS[arguments.command](arguments, places, time.time()), arguments)
     except GpuSwarmError as problem:
         return _fail(problem.message)
-    except (KeyError, IndexError, TypeError, ValueError) as problem:  # a file of another release, until the service writes it again
+    except (LookupError, AttributeError, TypeError, ValueError, OverflowError) as problem:  # a file of another release, until it is written again
         return _fail("the data has an unknown form: %r. If the collection was just updated, wait a minute. Otherwise report this." % problem)
-    except BrokenPipeError:  # such as in: gpu-swarm events | head
+    except OSError as problem:  # such as in: gpu-swarm events | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return DONE
+        return DONE if isinstance(problem, BrokenPipeError) else _fail("the output could not be written: %s" % problem.strerror)
     except KeyboardInterrupt:
         return 130
 

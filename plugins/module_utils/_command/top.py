@@ -14,7 +14,7 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 from .._printable import printable
 from .._tasks.tasks import age
 from .._view.fleet_cards import short
-from .._view.record_text import OLD_S
+from .._view.record_text import age_warnings
 from .._view.table import NOTHING
 from .._view.times import duration
 from .written_files import Snapshot, age_notes
@@ -95,7 +95,7 @@ def frame(snapshot: Snapshot, activity: Mapping[str, Card], state: State, size: 
     rows = [_line(card, activity, now) for card in snapshot.cards]
     rows = sorted(filter(lambda row: _matches(row, state.filter), rows), key=ORDERS[state.sort][1], reverse=state.reverse)
     head = [(text, "") for text in _head(snapshot, now)]
-    head[0] = (head[0][0], "yellow" if now - snapshot.at > OLD_S else "")
+    head[0] = (head[0][0], "yellow" if age_warnings(now - snapshot.at) else "")
     room = page_of(height)
     first = max(0, min(state.first, len(rows) - room))
     columns = _columns(rows[first : first + room], width)

@@ -14,7 +14,7 @@ import os
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
-from .._view.record_text import CHECK, OLD_S
+from .._view.record_text import CHECK, age_warnings
 from .._view.times import duration
 
 RECORD = "/var/lib/gpu-swarm/record"
@@ -68,11 +68,10 @@ def _read_json(directory: str, path: str) -> Any:
 
 def age_notes(snapshot: Snapshot, now: float) -> list[str]:
     """Say how old the snapshot is, and why if it is old."""
-    seconds = max(0.0, now - snapshot.at)
-    notes = ["Read %s ago by %s." % (duration(seconds), snapshot.manager)]
-    if seconds > OLD_S:
-        notes.append("That is old. %s" % CHECK)
-    elif not snapshot.leads:
+    seconds = now - snapshot.at
+    warnings = age_warnings(seconds)
+    notes = ["Read %s ago by %s." % (duration(max(0.0, seconds)), snapshot.manager), *warnings]
+    if not warnings and not snapshot.leads:
         notes.append("It does not lead, so it reads only every ten minutes.")
     return notes
 

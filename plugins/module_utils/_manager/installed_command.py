@@ -17,11 +17,10 @@ import sys
 
 from .. import _files
 from .._errors import GpuSwarmError
-from .._node.manager_state import COMMAND, COMMAND_HOME
-from .._program.code import CURRENT, Code
+from .._node.manager_state import COMMAND, COMMAND_HOME, COMMAND_MODE, is_open
+from .._program.code import CURRENT, NEW, PREFIX, Code
 
 CODE = Code("_command/command.py")
-_MODE = 0o755  # everybody may run the command. The permissions of the record and of Docker's socket decide what it shows
 _MARK = b"# Written by the Ansible collection fleet.gpu_swarm"
 _TEXT = """\
 #!/bin/sh
@@ -40,15 +39,17 @@ class InstalledCommand:
 
     def require_free(self) -> None:
         """Raise GpuSwarmError if somebody else has a file in the place of the command."""
-        if os.path.lexists(self._path) and not self._is_own():
+        taken = [self._path] if os.path.lexists(self._path) and not self._is_own() else []
+        taken += [self._home] if os.path.lexists(self._home) and not self._has_own_home() else []
+        if taken:
             raise GpuSwarmError(
                 "%s is not from this collection, and the command gpu-swarm would overwrite it. Move it away, and run this again. Nothing was changed."
-                % self._path
+                % taken[0]
             )
 
     def is_current(self) -> bool:
         current = os.path.join(self._home, CURRENT)
-        return CODE.is_current(self._home) and _is_open(current) and self._is_own() and _files.Snapshot.take(self._path).data == self._text()
+        return CODE.is_current(self._home) and is_open(current) and self._is_own() and _files.Snapshot.take(self._path).data == self._text()
 
     def install(self) -> None:
         """Install the code, then the file that starts it. The code is compiled, because only root may write compiled files there later."""
@@ -59,16 +60,34 @@ class InstalledCommand:
         CODE.make_current(self._home)
         folder = os.path.join(self._home, CODE.name())
         compileall.compile_dir(folder, quiet=2)
-        os.chmod(folder, _MODE)
+        _open_all(folder)
         _files.remove_leftovers(self._path)
-        _files.write(self._path, self._text(), self._move, _MODE)
+        _files.write(self._path, self._text(), self._move, COMMAND_MODE)
 
     def remove(self) -> None:
-        """Remove the command. A file of somebody else stays."""
+        """Remove the command. Files of somebody else stay."""
         _files.remove_leftovers(self._path)
         if self._is_own():
             os.unlink(self._path)
-        shutil.rmtree(self._home, ignore_errors=True)
+        if os.path.isdir(self._home) and not os.path.islink(self._home):
+            self._remove_code()
+
+    def _remove_code(self) -> None:
+        for entry in list(os.scandir(self._home)):
+            if not _is_code(entry.name):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            else:
+                os.unlink(entry.path)
+        if not os.listdir(self._home):
+            os.rmdir(self._home)
+
+    def _has_own_home(self) -> bool:
+        """Return whether the directory of the code is no link, and all directories in it are from this collection. Other files stay there."""
+        if os.path.islink(self._home) or not os.path.isdir(self._home):
+            return False
+        return all(_is_code(entry.name) or not entry.is_dir(follow_symlinks=False) for entry in os.scandir(self._home))
 
     def _is_own(self) -> bool:
         """Return whether this is a file, not a link, that this collection has written."""
@@ -88,6 +107,13 @@ def _import_command() -> object:
     return command
 
 
-def _is_open(directory: str) -> bool:
-    """Return whether everybody may read this directory. A run may have been killed before it opened the directory."""
-    return stat.S_IMODE(os.stat(directory).st_mode) == _MODE
+def _open_all(folder: str) -> None:
+    """Let everybody read the code, whatever the umask is. ``folder`` itself comes last, because it shows that this is done."""
+    for directory, _folders, names in os.walk(folder, topdown=False):
+        for name in names:
+            os.chmod(os.path.join(directory, name), _files.NEW_FILE_MODE)
+        os.chmod(directory, COMMAND_MODE)
+
+
+def _is_code(name: str) -> bool:
+    return name.startswith((PREFIX, NEW, CURRENT))

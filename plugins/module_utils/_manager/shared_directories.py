@@ -97,7 +97,7 @@ class SharedDirectories:
 
     def _is_current(self, name: str) -> bool:
         path = os.path.join(self._state_dir, name)
-        return _mode(path) == self._access.directory and (self._group is None or os.lstat(path).st_gid == self._group)
+        return _mode(path) == self._access.directory and (self._group is None or os.stat(path).st_gid == self._group)
 
     def _make(self, path: str) -> None:
         """Make the directory, and set the permissions of its files. They may be from a time when this machine had no group docker."""
@@ -117,9 +117,9 @@ class SharedDirectories:
 
 
 def _mode(path: str) -> int | None:
-    """Return the permissions of a directory; None if it does not exist."""
+    """Return the permissions of a directory; None if it does not exist. Links are followed, because the directory may be on another disk."""
     try:
-        status = os.lstat(path)
+        status = os.stat(path)
     except OSError:
         return None
     return stat.S_IMODE(status.st_mode)

@@ -10,6 +10,7 @@ The plan compares this state with the wanted state. Private to this collection; 
 from __future__ import annotations
 
 import os
+import stat
 from typing import Any
 
 from .._files import read_mapping
@@ -32,6 +33,7 @@ SHARED = {RECORD: "record", PAGE: "page"}
 SNAPSHOT, TEMPLATE = "snapshot.json", "page-template.html"
 # The command for people on a manager, and the directory of its code. Everybody may read the code.
 COMMAND, COMMAND_HOME = "usr/local/bin/gpu-swarm", "usr/local/lib/gpu-swarm"
+COMMAND_MODE = 0o755  # everybody may run the command. The permissions of the record and of Docker's socket decide what it shows
 
 
 def manager_state(state_dir: str, root: str = "/") -> dict[str, Any] | None:
@@ -47,6 +49,16 @@ def manager_state(state_dir: str, root: str = "/") -> dict[str, Any] | None:
     if settings is not None and not parts and not installed.is_changing(home):
         return None
     status = read_mapping(os.path.join(root, STATUS)) or {}
-    command = installed.version(os.path.join(root, COMMAND_HOME)) if os.path.isfile(os.path.join(root, COMMAND)) else ""
+    code = os.path.join(root, COMMAND_HOME)
+    is_usable = os.path.isfile(os.path.join(root, COMMAND)) and is_open(os.path.join(code, installed.CURRENT))
+    command = installed.version(code) if is_usable else ""
     running = installed.runs(status.get("pid"), HOME)
     return {"version": installed.version(home), "command": command, "settings": parts, "running": running}
+
+
+def is_open(directory: str) -> bool:
+    """Return whether everybody may read the code in this directory. A run may have been killed before it opened the directory."""
+    try:
+        return stat.S_IMODE(os.stat(directory).st_mode) == COMMAND_MODE
+    except OSError:
+        return False

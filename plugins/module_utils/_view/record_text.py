@@ -28,6 +28,7 @@ FIELDS = (
 # A value that was not seen, but computed from other times.
 ESTIMATED = "~"
 OLD_S = 900  # the managers' service reads the swarm at least this often, or something is wrong
+_AHEAD_S = 60  # a clock may be set back by less than this without a word
 CHECK = "See 'systemctl status gpu-swarm-manager'."
 _ACTIVITY = (
     ("%(utilisation_percent)d %% busy", ("utilisation_percent",)),
@@ -37,6 +38,8 @@ _ACTIVITY = (
     ("%(sm_clock_mhz)d MHz", ("sm_clock_mhz",)),
     ("%(processes)d processes", ("processes",)),
 )
+# A spreadsheet would compute a cell that begins with one of these. A name gets a quotation mark before it.
+_FORMULA = ("=", "+", "-", "@")
 _CSV_COLUMNS = ("name", "kind", "unit", "hours", "cards", "estimated", "running")
 
 
@@ -57,7 +60,10 @@ def csv_of(answer: Mapping[str, Any]) -> str:
 
 
 def _csv_cell(value: Any) -> str:
-    return "" if value is None else "%.4f" % value if isinstance(value, float) else printable(str(value))
+    if isinstance(value, str):
+        text = printable(value)
+        return "'" + text if text.startswith(_FORMULA) else text
+    return "" if value is None else "%.4f" % value if isinstance(value, float) else str(value)
 
 
 def _notes(answer: Mapping[str, Any]) -> list[str]:
@@ -67,8 +73,7 @@ def _notes(answer: Mapping[str, Any]) -> list[str]:
         return ["Nothing is recorded yet. %s" % CHECK]
     place = " on %s" % printable(answer["manager"]) if answer.get("manager") else ""  # the playbook asks one of several managers
     notes = ["Recorded%s since %s UTC. Last reading: %s ago." % (place, moment(begin), duration(max(0, now - last)))]
-    if now - last > OLD_S:
-        notes.append("That is old. %s" % CHECK)
+    notes += age_warnings(now - last)
     if answer.get("since") is not None and begin > answer["since"]:
         notes.append("The record begins later than the time that you asked for.")
     if answer["what"] == USAGE and any(row["estimated"] for row in answer["rows"]):
@@ -76,6 +81,13 @@ def _notes(answer: Mapping[str, Any]) -> list[str]:
     if answer["what"] == CARD and any(not row["begin_known"] or not row.get("end_known", True) for row in answer["allocations"]):
         notes.append("%s: the time was not seen, but is estimated." % ESTIMATED)
     return notes
+
+
+def age_warnings(seconds: float) -> list[str]:
+    """Say what is wrong with the age of the data, if anything is."""
+    if seconds < -_AHEAD_S:
+        return ["Its time is %s ahead of this machine's clock, so its age is unknown. %s" % (duration(-seconds), CHECK)]
+    return ["That is old. %s" % CHECK] if seconds > OLD_S else []
 
 
 def _usage(answer: Mapping[str, Any], width: int | None) -> str:

@@ -9,6 +9,8 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,8 @@ def write(path: str, text: str, *, check: bool) -> str:
     file = Path(path)
     try:
         _refuse_another_file(file)
+        if not file.parent.is_dir():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         if check:
             return f"{path}: would be written"
         new = file.with_name(f".{file.name}.new")

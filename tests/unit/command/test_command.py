@@ -76,8 +76,15 @@ def test_the_exit_status_of_status_is_that_of_the_playbook(gpu_swarm, written, w
 def test_old_data_says_so(gpu_swarm, tmp_path):
     write_snapshot(tmp_path, at=NOW - 3600)
     assert gpu_swarm("status")[1].endswith("Read 60 min ago by m1.\nThat is old. See 'systemctl status gpu-swarm-manager'.\n")
-    write_snapshot(tmp_path, at=NOW + 3600, leads=False)  # the clock was set back
+    write_snapshot(tmp_path, at=NOW + 40, leads=False)  # the clock was set back a little
     assert gpu_swarm("status")[1].endswith("Read 0 s ago by m1.\nIt does not lead, so it reads only every ten minutes.\n")
+
+
+@pytest.mark.parametrize("call", [["status"], ["who"], ["top"]])
+def test_data_from_the_future_says_so(gpu_swarm, tmp_path, call):
+    """The clock was set back, so data of any age may look new."""
+    write_snapshot(tmp_path, at=NOW + 7200)
+    assert "Its time is 119 min ahead of this machine's clock, so its age is unknown." in " ".join(gpu_swarm(*call)[1].split())
 
 
 def test_who_counts_the_cards_of_each_owner(gpu_swarm, written):
@@ -185,6 +192,13 @@ def test_data_of_another_release_is_no_crash(gpu_swarm, tmp_path, call):
     assert "wait a minute" in err
 
 
+@pytest.mark.parametrize("owner", ["=1+1", "+1", "-1", "@SUM(A1)"])
+def test_a_spreadsheet_computes_no_name(gpu_swarm, tmp_path, owner):
+    write_record(tmp_path, [allocation(2, 1, owner=owner)])
+    assert gpu_swarm("usage", "--csv")[1].splitlines()[1].startswith(f"'{owner},")
+    assert json.loads(gpu_swarm("usage", "--json")[1])["rows"][0]["name"] == owner
+
+
 def test_somebody_who_may_not_read_the_files_is_told_which_group_may(gpu_swarm, written, monkeypatch):
     def refuse(path, *args, **options):
         raise PermissionError(13, "Permission denied", path)
@@ -241,3 +255,6 @@ def test_a_terminal_without_utf8_and_a_closed_pipe_are_no_errors(written):
     pipe = '"$0" -c "$1" events | true; exit ${PIPESTATUS[0]}'
     piped = subprocess.run(["bash", "-c", pipe, sys.executable, code], capture_output=True, check=False)
     assert (piped.returncode, piped.stderr) == (0, b"")
+    with open("/dev/full", "wb") as full:
+        ran = subprocess.run([sys.executable, "-c", code, "events"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (1, "gpu-swarm: the output could not be written: No space left on device\n")

@@ -19,6 +19,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import Gpu
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import digest
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager import installed_command
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.parts import CODE, ManagerService
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.shared_directories import SharedDirectories
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.manager_state import DIRECTORIES, JOBS, PAGE, PAUSE, RECORD, UNIT, manager_state
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import code
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._program import installer as program
@@ -427,6 +428,19 @@ def test_a_record_that_people_cannot_reach_is_not_current(machine, break_it):
         assert record.is_current()
 
 
+@pytest.mark.parametrize("name", ["state", "state/record"])
+def test_a_directory_on_another_disk_that_a_link_leads_to_is_no_change_in_each_run(machine, name):
+    disk = machine.root / "disk"
+    disk.mkdir(mode=0o700)
+    link = machine.root / name
+    link.parent.mkdir(exist_ok=True, mode=0o700)
+    link.symlink_to(disk)
+    machine.part(RECORD).install()
+    machine.state.joinpath("record").stat()
+    shared = SharedDirectories(str(machine.state), ["record"], machine.group)
+    assert shared.are_current()
+
+
 def test_without_the_group_docker_only_root_may_read_the_record(machine):
     machine.group = None
     machine.part(RECORD).install()
@@ -460,7 +474,11 @@ def test_another_template_is_a_change(machine):
 
 
 def test_the_command_comes_and_goes_with_the_service(machine):
-    machine.part(JOBS).install()
+    before = os.umask(0o077)
+    try:
+        machine.part(JOBS).install()
+    finally:
+        os.umask(before)
     command = machine.root / "usr/local/bin/gpu-swarm"
     assert mode(command) == "0o755"
     done = subprocess.run([command, "--help"], capture_output=True, text=True, check=True, env={"PYTHONPATH": "/none", "PATH": "/usr/bin:/bin"})
@@ -484,6 +502,39 @@ def test_somebody_elses_command_is_never_overwritten_or_removed(machine, kind):
     assert (machine.commands, machine.state.exists()) == ([], False)
     machine.part(RECORD).remove()
     assert os.path.lexists(path)
+
+
+@pytest.mark.parametrize("kind", ["file", "link", "directory"])
+def test_somebody_elses_directory_in_the_place_of_the_code_is_never_changed_or_removed(machine, kind):
+    home = machine.root / "usr/local/lib/gpu-swarm"
+    theirs = home if kind == "directory" else machine.root / "theirs"
+    (theirs / "data").mkdir(parents=True)
+    (theirs / "data/notes").write_text("the only copy")
+    if kind != "directory":
+        home.parent.mkdir(parents=True)
+        {"file": home.touch, "link": lambda: home.symlink_to(theirs)}[kind]()
+    for check_mode in (True, False):
+        with pytest.raises(GpuSwarmError, match=f"{home} is not from this collection, .* Move it away, .* Nothing was changed"):
+            machine.part(RECORD).converge(check_mode)
+    assert (machine.commands, machine.state.exists()) == ([], False)
+    machine.part(RECORD).remove()
+    assert (theirs / "data/notes").read_text() == "the only copy"
+    assert os.path.lexists(home)
+
+
+def test_files_that_somebody_put_beside_the_code_stay_when_the_command_is_removed(machine):
+    part = machine.part(JOBS)
+    part.install()
+    notes = machine.root / "usr/local/lib/gpu-swarm/notes"
+    notes.write_text("the only copy")
+    part.remove()
+    assert machine.files() == ["usr/local/lib/gpu-swarm/notes"]
+
+
+def test_a_run_that_was_killed_before_everybody_could_read_the_code_is_seen_by_the_next_run(machine):
+    machine.part(PAUSE).install()
+    (machine.root / "usr/local/lib/gpu-swarm/current").chmod(0o700)
+    assert manager_state(str(machine.state), str(machine.root))["command"] != installed_command.CODE.name()
 
 
 @pytest.mark.parametrize("path", ["usr/local/bin/gpu-swarm", "usr/local/lib/gpu-swarm/current"])

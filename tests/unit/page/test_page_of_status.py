@@ -111,9 +111,10 @@ def test_an_older_page_is_replaced_and_another_file_is_not(folder):
 
 def test_a_missing_folder_is_named(folder):
     (folder / "play.yml").write_text(REPORT.replace("/fleet.html", "/none/fleet.html"))
-    said = " ".join(play(folder).stdout.split())
-    assert "The page could not be written to" in said
-    assert "No such file or directory. Name a file in a folder that exists, with -e to=." in said, said
+    for options in ((), ("--check",)):
+        said = " ".join(play(folder, "play.yml", *options).stdout.split())
+        assert "The page could not be written to" in said
+        assert "No such file or directory. Name a file in a folder that exists, with -e to=." in said, said
 
 
 def test_the_playbook_writes_the_page_of_a_manager_to_a_file_in_the_working_directory(folder):
