@@ -204,6 +204,7 @@ def test_somebody_who_may_not_read_the_files_is_told_which_group_may(gpu_swarm, 
         raise PermissionError(13, "Permission denied", path)
 
     monkeypatch.setattr("builtins.open", refuse)
+    monkeypatch.setattr("os.open", refuse)
     for call in CALLS:
         status, _out, err = gpu_swarm(*call)
         assert status == 1
