@@ -135,10 +135,11 @@ class ManagerService:
         directory = _directory(settings, PAUSE)
         if directory:
             file.remove(directory)
-        self._service({}).remove()
+        # The service comes last: as long as it exists, the next run finishes the removal of a killed run.
         self._command.remove()
         self._remove_outdated({})
         self._shared({}).converge()
+        self._service({}).remove()
         if os.path.isdir(self._state_dir) and not os.listdir(self._state_dir):  # only if nothing else uses this directory
             os.rmdir(self._state_dir)
 

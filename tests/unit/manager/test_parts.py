@@ -504,6 +504,21 @@ def test_somebody_elses_command_is_never_overwritten_or_removed(machine, kind):
     assert os.path.lexists(path)
 
 
+@pytest.mark.parametrize("step", [(installed_command.InstalledCommand, "remove"), (SharedDirectories, "converge")])
+def test_a_run_finishes_the_removal_of_the_command_that_a_killed_one_left(machine, monkeypatch, step):
+    machine.part(PAGE).install()
+
+    def kill(_self):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*step, kill)
+        with pytest.raises(Killed):
+            machine.part(PAGE).remove()
+    assert machine.part(PAGE).it.converge({PAGE: None}, False)
+    assert (machine.files(), machine.state.exists()) == ([], False)
+
+
 @pytest.mark.parametrize("kind", ["file", "link", "directory"])
 def test_somebody_elses_directory_in_the_place_of_the_code_is_never_changed_or_removed(machine, kind):
     home = machine.root / "usr/local/lib/gpu-swarm"
