@@ -10,7 +10,8 @@ Private to this collection; it may change without notice.
 from __future__ import annotations
 
 import re
-from typing import Any, Collection, Mapping
+from bisect import bisect_left
+from typing import Any, Collection, Mapping, Sequence
 
 from .._gpu.record import devices_of
 
@@ -22,7 +23,7 @@ _MAX_COUNT = 64
 
 def double_counting_kinds(resources: Mapping[str, Any], kinds: Collection[str]) -> list[str]:
     """Return the other kinds in ``resources`` that contain GPUs of ``kinds``, or whose name and number suggest that they count GPUs."""
-    devices = {device.lower() for kind in kinds for device in devices_in(resources.get(kind))}
+    devices = sorted({device.lower() for kind in kinds for device in devices_in(resources.get(kind))})
     return [kind for kind, value in resources.items() if devices and kind not in kinds and _is_double_counting(kind, value, devices)]
 
 
@@ -41,8 +42,14 @@ def devices_in(value: Any) -> list[str]:
     return [device for device in devices if device.upper().startswith(("GPU-", "MIG-"))]
 
 
-def _is_double_counting(kind: str, value: Any, devices: Collection[str]) -> bool:
+def _is_double_counting(kind: str, value: Any, devices: Sequence[str]) -> bool:
     if isinstance(value, int):
         return 0 < value <= _MAX_COUNT and bool(_GPU_NAME.search(kind))
-    # Many guides on the web use shortened UUIDs.
-    return any(full.startswith(device.lower()) for device in devices_in(value) for full in devices)
+    # Many guides on the web use shortened UUIDs. A node that lies may have thousands, so search in the sorted list.
+    return any(_begins_one_of(device.lower(), devices) for device in devices_in(value))
+
+
+def _begins_one_of(beginning: str, devices: Sequence[str]) -> bool:
+    """Return whether one of the sorted ``devices`` begins so."""
+    place = bisect_left(devices, beginning)
+    return place < len(devices) and devices[place].startswith(beginning)
