@@ -9,6 +9,7 @@ If a test starts code for nodes as a program, the program does not get these fea
 from __future__ import annotations
 
 import builtins
+import datetime
 import functools
 import re
 import sys
@@ -26,7 +27,7 @@ CONTROLLER = re.compile(
 )
 IMPORTED = re.compile(r"^\s*(?:from|import) (\w+)", re.MULTILINE)
 # These tests cover this repository's tools and texts, not code for nodes.
-TEXTS = ("links", "platforms", "rooms", "task_files", "texts")
+TEXTS = ("links", "platforms", "rooms", "task_files", "texts", "window")
 ABOUT_TEXTS = ("runner", "lab", "bench", "page", "recording", "roles", "settings", "site", *(f"test_{name}.py" for name in TEXTS))
 
 
@@ -59,4 +60,5 @@ answer = types.ModuleType("ansible_collections.fleet.gpu_swarm.plugins.plugin_ut
 answer.form_error = lambda _answer: None  # type: ignore[attr-defined]
 sys.modules[answer.__name__] = answer
 builtins.zip = Zip  # type: ignore[misc]
+setattr(datetime, "UTC", datetime.timezone.utc)  # noqa: B010, UP017
 functools.cache = functools.lru_cache(maxsize=None)
