@@ -74,7 +74,7 @@ PROTECT = {
     "cgroup": "`private` is an error, because it protects the task",
     "cgroupns_mode": "`private` is an error, because it protects the task",
     "security_opt": "a profile or `no-new-privileges` is an error, because it protects the task",
-    "userns_mode": "`private` and its like are an error, because they protect the task",
+    "userns_mode": "`private` and similar values are an error, because they protect the task",
     "annotations": "a CDI name of NVIDIA is an error",
     "devices": "NVIDIA's devices are an error, with the number of GPUs to reserve",
     "device_cgroup_rules": "a rule for NVIDIA's devices is an error",
