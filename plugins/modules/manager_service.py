@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: manager_service
-short_description: Installs the service on a manager, with its parts that a run chooses (internal)
+short_description: Installs the service on a manager with the parts that a run selects (internal)
 version_added: 0.3.0
 description:
   - Installs, updates or removes parts of C(gpu-swarm-manager.service) with at most one restart. The service reads the list of nodes whenever a node
@@ -32,19 +32,19 @@ options:
     type: str
     default: ''
   record:
-    description: Whether the service records what it reads, below C(record) in O(state_dir). With V(false) the existing record stays.
+    description: Whether the service records what it reads, in the directory C(record) of O(state_dir). With V(false), the existing record is kept.
     type: bool
     default: true
   page:
-    description: Whether the service keeps a page of the fleet up to date, below C(page) in O(state_dir). With V(false) the page is removed.
+    description: Whether the service keeps a page of the fleet up to date in the directory C(page) of O(state_dir). With V(false) the page is removed.
     type: bool
     default: false
   page_template:
-    description: The template of the page. The action of the same name adds it.
+    description: The template of the page. The action plugin of the same name sets this option.
     type: str
     default: ''
   grafana_url:
-    description: The address of Grafana, to which the page links. If empty, it has no link.
+    description: The address of Grafana, to which the page links. If empty, the page has no link.
     type: str
     default: ''
   docker_socket:

@@ -29,7 +29,7 @@ options:
     type: str
     default: ""
   by:
-    description: What V(usage) is counted by.
+    description: How the hours of V(usage) are grouped.
     type: str
     choices: [owner, service, model, node]
     default: owner
@@ -71,7 +71,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 rows:
-  description: The answer, for V(usage) with the most card-hours first, for V(events) with the newest first.
+  description: The rows of the answer. V(usage) has the most card-hours first, and V(events) has the newest event first.
   returned: with O(what=usage) and O(what=events)
   type: list
   elements: dict
@@ -81,7 +81,7 @@ rows:
     unit: {type: str, description: 'What C(hours) are hours of, such as V(GPU). With O(what=usage).'}
     hours: {type: float, description: 'The hours. With O(what=usage).'}
     cards: {type: float, description: 'The same as hours of whole cards. Null if unknown. With O(what=usage).'}
-    estimated: {type: float, description: 'The part of C(hours) whose begin or end was not seen. With O(what=usage).'}
+    estimated: {type: float, description: 'The part of C(hours) that is estimated, because a begin or an end was not seen. With O(what=usage).'}
     running: {type: int, description: 'How many tasks had the resource at the last reading. With O(what=usage).'}
     since: {type: int, description: 'When the event began, in seconds since 1970. With O(what=events).'}
     at: {type: int, description: 'When the event was read, in seconds since 1970. With O(what=events).'}
@@ -91,7 +91,7 @@ rows:
     cause: {type: str, description: 'The cause of the event. With O(what=events).'}
     text: {type: str, description: 'The event in a sentence. With O(what=events).'}
 uuid:
-  description: The UUID of the card. RV(model) and RV(mib), its memory in MiB, are returned too.
+  description: The UUID of the card.
   returned: with O(what=card)
   type: str
   sample: GPU-5fa2e7a4-0b1e-4c53-9d1f-0c9a7d1e2f30

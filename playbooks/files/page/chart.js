@@ -19,7 +19,7 @@ function drawChart(data, colours) {
   return host;
 }
 
-/** Each row of hours with the rows before it, so that the bars stand on each other. */
+/** Return each row of hours plus the rows before this row, so that the bars are stacked. */
 function cumulated(rows) {
   const sums = [];
   for (const row of rows) sums.push(row.map((value, i) => value + (sums.length ? sums[sums.length - 1][i] : 0)));

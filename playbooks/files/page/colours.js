@@ -24,7 +24,7 @@ function assignColours(weights) {
   return new Map([...taken].map(([colour, name]) => [name, `k${colour}`]));
 }
 
-/** The name by which a part is coloured. */
+/** Return the name that decides the colour of a part. */
 function colourKey(part, card, by) {
   return { owner: part.owner, service: part.service, model: card.model }[by] || '';
 }

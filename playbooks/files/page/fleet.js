@@ -200,7 +200,7 @@ class Fleet {
   }
 }
 
-/** The texts on the tile of a card with one part. */
+/** Return the texts on the tile of a card with one part. */
 function wholeTile(card, node, at) {
   const part = card.parts[0];
   const model = modelOf(node) ? '' : shortModel(card.model);
@@ -209,7 +209,7 @@ function wholeTile(card, node, at) {
   return [make('b', {}, part.service || part.task), make('small', {}, [part.owner, age].filter(Boolean).join(' · ')), make('small', {}, model)];
 }
 
-/** A card in one sentence, for screen readers and as a tool tip. */
+/** Return a card in one sentence, for screen readers and as a tooltip. */
 function describeCard(card, at) {
   const held = card.parts.filter(isHeld).map((part) => {
     const age = part.since ? `for ${duration(at - part.since)}` : '';

@@ -152,7 +152,7 @@ async function readAgain() {
     const server = Date.parse(answer.headers.get('Date'));
     if (server) clockAhead = (Date.now() - server) / 1000;
     if (answer.ok) show(await answer.text());
-  } catch (error) { // no server, or not this page: the age tells
+  } catch (error) { // no server, or another page. The age on the screen shows that the data is old
     console.info(error);
   }
 }

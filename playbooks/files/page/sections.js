@@ -32,7 +32,7 @@ function drawFigures(data, goTo) {
     figure(data.pending_total, null, data.pending_total === 1 ? 'service pending' : 'services pending', 'pending', data.pending_total ? 'amber' : ''));
 }
 
-/** The kinds that count an amount: kind, allocated, total. */
+/** Return the kinds that count an amount: kind, allocated, total. */
 function amounts(data) {
   const kinds = new Map();
   for (const part of data.cards.flatMap((card) => card.parts).filter(({ amount }) => amount !== null)) {

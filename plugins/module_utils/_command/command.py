@@ -251,7 +251,7 @@ def _who(arguments: argparse.Namespace, places: Places, now: float) -> Answer:
 
 
 def _top(dummy_arguments: argparse.Namespace, places: Places, now: float) -> Answer:
-    """One picture with all cards, for a pipe, and the data for --json."""
+    """Return one picture with all cards for a pipe, and the data for --json."""
     snapshot, activity = read_snapshot(places.record), read_cards(places.cards, now)
     data = {**snapshot.source(), "cards": [dict(card, now=activity.get(str(card["card"]))) for card in snapshot.cards]}
 

@@ -155,7 +155,7 @@ def _state(card: Card) -> str:
 
 
 def _without_vendor(model: str) -> str:
-    """Return the model without the word that all models have, because the column is narrow."""
+    """Return the model without the vendor's name, because the column is narrow."""
     return model[len(_VENDOR) :] if model.startswith(_VENDOR) else model
 
 
@@ -196,7 +196,7 @@ ORDERS: Sequence[tuple[str, Callable[[Line], Any]]] = (
 # The most characters of each column, in the order of the columns. The last column gets the rest.
 _WIDEST = (("node", 16), ("card", 14), ("state", 9), ("used", 9), ("model", 14), ("owner", 10), ("for", 6), ("now", 14), ("task", 0))
 _LEAST_TASK = 12
-# If there is no room, these columns go first.
+# If the terminal is too narrow, these columns are left out in this order.
 _DROPPED = ("model", "used", "for", "now", "owner")
 
 

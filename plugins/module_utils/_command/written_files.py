@@ -21,7 +21,7 @@ RECORD = "/var/lib/gpu-swarm/record"
 SNAPSHOT = "snapshot.json"
 CARDS = "/run/gpu-swarm/cards.json"
 VERSION = 1
-CARDS_OLD_S = 120  # older readings of cards say nothing about now
+CARDS_OLD_S = 120  # older readings of cards are not shown
 
 
 class Snapshot(NamedTuple):

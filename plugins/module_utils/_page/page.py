@@ -65,7 +65,7 @@ def _verdict(data: Mapping[str, Any]) -> str:
 
 
 def _node(node: Mapping[str, Any], allocated: Mapping[str, str]) -> str:
-    """A line for browsers without JavaScript."""
+    """Return the line of a node for browsers without JavaScript."""
     text = "; ".join(filter(None, [": ".join(filter(None, [node["state"], node["why"]])), allocated.get(node["id"])]))
     return '<li class="%s"><b>%s</b> %s</li>' % (escape(node["level"]), escape(node["name"] or NO_NAME), escape(text))
 

@@ -29,7 +29,7 @@ OTHERS = "others"
 CLOSED = "closed"  # free, but its node takes no tasks
 GREATEST = 2**53
 LATEST = 32_503_680_000  # the year 3000: a time that every browser can print
-# A page of a file shows one moment. A page that a manager keeps fresh is stale after this many missed readings.
+# A page that a manager keeps up to date is stale after this many missed readings. A file of a playbook is stale after a fixed time (seconds).
 MISSED_READINGS, STALE_FILE_S, STALE_LEAST_S = 3, 900, 180
 Row = Mapping[str, Any]
 _PLACE = re.compile(r" \(PCI address [^()]*\)")
@@ -160,7 +160,7 @@ def _node(row: Row) -> dict[str, Any]:
 
 
 def _card(row: Row, names: _Names, limit: _Limit) -> list[Any]:
-    """A card as a short list: node id, UUID, model, MiB, state, reason, and its parts. ``page.js`` reads the same order."""
+    """Return a card as a short list: node id, UUID, model, MiB, state, reason, and its parts. ``data.js`` reads the same order."""
     uuid = _name(row.get("card"))
     parts = limit.take(_rows(row.get("parts")))
     return [
@@ -175,7 +175,7 @@ def _card(row: Row, names: _Names, limit: _Limit) -> list[Any]:
 
 
 def _part(part: Row, uuid: str, names: _Names) -> list[Any]:
-    """A part as a short list: kind, value ("" if it is the whole card) or amount, state, task, service, owner, since."""
+    """Return a part as a short list: kind, value ("" if it is the whole card) or amount, state, task, service, owner, since."""
     value, amount = _name(part.get("value")), _number(part.get("amount"))
     task, service = _name(part.get("task")), _name(part.get("service"))
     return [

@@ -5,8 +5,8 @@
 """Finds which allocations began and ended between two readings (pure).
 
 Docker's API has no start stamps and no task events. A task has only the stamp of its present state, and a restarted dockerd stamps ended tasks anew.
-So the first stamp that was read counts and never changes. A stamp is a claim of a node's clock: what contradicts the manager's clock is corrected,
-and counts as estimated.
+So the first stamp that was read counts and never changes. A stamp comes from the clock of a node, which may be wrong. A stamp that contradicts the
+manager's clock is corrected, and the corrected time is estimated.
 Private to this collection; it may change without notice.
 """
 
@@ -20,8 +20,8 @@ from .._tasks.tasks import ALLOCATED, ENDED, assigned, epoch
 from .card_share import Share, share_of_amount, share_of_value
 from .schema import Allocation
 
-GONE = "gone"  # how a task ended that the manager no longer lists
-CLOCKS_DIFFER_S = 60  # a stamp may be later than the reading by this many seconds, because managers that agree have clocks that differ
+GONE = "gone"  # the end of a task that the manager no longer lists
+CLOCKS_DIFFER_S = 60  # a stamp may be this much later than the reading, because the clocks of managers differ a little
 _MOST = 2**53  # amounts of a hostile node that would not fit into SQLite's integers are cut
 
 # Task id -> (begin, sure_from) of its open allocations.
@@ -81,7 +81,7 @@ def changes(reading: Reading, still_open: Open, ended_before: Collection[str], l
 
 
 def _begin(task: Mapping[str, Any], at: int) -> tuple[int, int]:
-    """Return (begin, sure_from) of a task that has allocations: the stamp of its state, but not before it was created, and not after the reading."""
+    """Return (begin, sure_from) of a task that has allocations: the stamp of its state, but not before its creation and not after the reading."""
     stamp, created = epoch(task["Status"].get("Timestamp")), _not_after(_seconds(task.get("CreatedAt"), 0), at)
     if stamp is None:
         return (created or at), max(created, at)
@@ -103,12 +103,12 @@ def _gone(task_id: str, begin: tuple[int, int], at: int, last: int | None) -> En
 
 
 def _last_seen(begin: tuple[int, int], end: int, last: int | None) -> int:
-    """Return until when the task certainly had its allocations: the last reading, and in any case before an end that is not certain."""
+    """Return until when the task certainly had its allocations: until the last reading, and in any case before its uncertain end."""
     return min(max(begin[1], last or 0), end - 1)
 
 
 def _missed(task: Mapping[str, Any], at: int, last: int | None) -> tuple[int, int, End]:
-    """Return (begin, sure_from, end) of a task that began and ended between two readings. Its begin is the earliest that is possible."""
+    """Return (begin, sure_from, end) of a task that began and ended between two readings. Its begin is the earliest possible time."""
     created = _not_after(_seconds(task.get("CreatedAt"), 0), at)
     end = max(_not_after(_seconds(task["Status"].get("Timestamp"), at), at), created)
     # Nothing is certain, so the certain time is empty.

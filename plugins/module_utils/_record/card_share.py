@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Computes what an allocation is of its node's cards (pure): its unit, its MiB, and how many cards it is. What is unknown is None.
+"""Computes the unit, the MiB and the number of cards of an allocation (pure). Unknown values are None.
 
 A manager knows the values and amounts that a node advertises, and the node's labels. It does not know the node's policy.
 Private to this collection; it may change without notice.
@@ -18,9 +18,9 @@ from .._health.label import valid_uuid
 from .._ledger.node_labels import about_gpus
 
 GPU, SLOT, GROUP, MIG, MIB = "GPU", "slot", "group", "MIG device", "MiB"
-# The end of the kind of a MIG device with this profile: 1g.10gb has 10 GB of its card's memory.
+# The profile in the name of a kind of MIG devices: 1g.10gb has 10 GB of its card's memory.
 _PROFILE = re.compile(r"(?:^|[^0-9])[1-9]g\.([1-9][0-9]{0,3})gb", re.IGNORECASE)
-# The end of the kind of one card's memory: the card's PCI address.
+# If a kind is the memory of one card, its name ends with the card's PCI address.
 _PLACE = re.compile(r"-[0-9A-F]{2}(?:-[0-9A-F]{2})?(?:\.[0-7])?\Z")
 _EIGHTHS = 8  # the parts into which MIG divides the memory of a card
 

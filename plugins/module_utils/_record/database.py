@@ -28,7 +28,7 @@ except ImportError:  # some distributions have it in a package of its own
 MODE = 0o640
 NO_SQLITE = "Nothing is recorded: this machine's Python has no module sqlite3. Install the package with it, such as python3-libs."
 _ASIDE = ".set-aside-"
-# A reading waits a hundred times as long for the next one as it took. So a long wait would also delay the metrics.
+# The pause after a reading is a hundred times as long as the reading. So a long wait for the file would also delay the metrics.
 WRITER_WAITS_S, _READER_WAITS_S = 1.0, 2.0
 _FREED_PAGES = 500
 _OTHER_FILES = ("-journal", "-wal", "-shm")  # SQLite's own files beside the database
@@ -43,7 +43,7 @@ class RecordError(GpuSwarmError):
 
 
 def storable(text: Any, most: int = 1000) -> str:
-    """Return a text from the API or a user as SQLite takes it: without lone surrogates, and not too long."""
+    """Return a text from the API or a user in a form that SQLite can store: without lone surrogates, and not too long."""
     return str(text)[:most].encode("utf-8", "replace").decode("utf-8")
 
 

@@ -28,13 +28,13 @@ NODE_PAUSED, NODE_DRAINED, RETURNED = "node-paused", "node-drained", "node-retur
 FAULT_BEGAN, FAULT_ENDED, CARD_GONE, CARD_BACK = "fault", "fault-ended", "card-gone", "card-back"
 LEADER, TWICE, REFUSAL, RUN, POLICY, GAP = "leader", "allocated-twice", "guard-refusal", "run", "policy", "gap"
 KINDS = (DOWN, UP, NODE_PAUSED, NODE_DRAINED, RETURNED, FAULT_BEGAN, FAULT_ENDED, CARD_GONE, CARD_BACK, LEADER, TWICE, REFUSAL, RUN, POLICY, GAP)
-# Who changed the availability of a node. Docker does not record who. A run and the managers' service leave labels, a person leaves none.
+# Who changed the availability of a node. Docker does not record this. A run and the managers' service leave labels, a person leaves no labels.
 BY_RUN, BY_SERVICE, BY_HAND = "run", "service", "hand"
 
-# More than any real reading has.
+# Limits that no real reading reaches.
 MOST_EVENTS, MOST_EVENTS_OF_NODE, MOST_VALUES, MOST_GONE, MOST_PAIRS = 2000, 150, 1000, 64, 200
 _LONGEST = 500
-# The shortest usual time between two readings of the leader, and the longest of any manager (seconds). A longer pause than three of them is a gap.
+# The shortest usual time between two readings of the leader, and the longest of any manager (seconds). More than three times that is a gap.
 _LEADER_S, LONGEST_INTERVAL_S, _GAP_INTERVALS = 60, 600, 3
 
 State = Dict[str, Any]
@@ -58,7 +58,7 @@ def find_events(former: Mapping[str, Any] | None, reading: Reading, last: int | 
 
 
 def gap(at: int, last: int | None, interval: int | None, leads: bool) -> Event | None:
-    """Return an event if nothing was read for much longer than ``interval``, the time between the last two readings; None if it is unknown."""
+    """Return an event if nothing was read for much longer than usual. ``interval`` is the time between the last two readings; None if unknown."""
     usual = max(interval, _LEADER_S) if leads and interval is not None else LONGEST_INTERVAL_S
     if last is None or at - last <= _GAP_INTERVALS * usual:
         return None

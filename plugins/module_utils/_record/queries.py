@@ -41,7 +41,7 @@ def usage(db: Any, since: float, until: float, by: str, now: float) -> list[dict
 
     ``hours`` are in ``unit``. ``cards`` are card-hours; None if unknown. ``estimated`` is the part of ``hours`` that is estimated. ``running`` is the
     number of tasks that had the allocations at the last reading. With ``by`` node, ``node`` is the id of the node. Allocations count until the last
-    reading. Of times whose allocations are deleted, whole days count.
+    reading. For times whose allocations are deleted, the sums of whole days count.
     """
     meta = _meta(db)
     until = min(until, now)

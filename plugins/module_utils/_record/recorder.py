@@ -100,7 +100,7 @@ def _times(meta: Mapping[str, Any], at: int) -> dict[str, int]:
 
 
 def _correct_later_times(db: Any, at: int, before: int) -> None:
-    """Correct the times that were recorded while the clock was ahead. Otherwise such an allocation would count until then.
+    """Correct the times that were recorded while the clock was ahead. Otherwise an allocation would count until a time in the future.
 
     ``before`` is the last reading by the right clock.
     """

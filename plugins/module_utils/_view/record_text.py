@@ -20,15 +20,15 @@ from .table import NOTHING, render
 from .times import duration, moment
 
 ANSWERS = USAGE, EVENTS, CARD = ("usage", "events", "card")
-# The fields of an answer, of which each answer has some.
+# All fields of the answers. Each answer has some of these fields.
 FIELDS = (
     *("what", "manager", "by", "node", "since", "until", "now", "recorded_since", "last_reading", "rows"),
     *("uuid", "model", "mib", "allocations", "events"),
 )
 # A value that was not seen, but computed from other times.
 ESTIMATED = "~"
-OLD_S = 900  # the managers' service reads the swarm at least this often, or something is wrong
-_AHEAD_S = 60  # a clock may be set back by less than this without a word
+OLD_S = 900  # if the last reading is older, something is wrong with the managers' service
+_AHEAD_S = 60  # no warning if the clock was set back by less than this
 CHECK = "See 'systemctl status gpu-swarm-manager'."
 _ACTIVITY = (
     ("%(utilisation_percent)d %% busy", ("utilisation_percent",)),

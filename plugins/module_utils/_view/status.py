@@ -30,7 +30,7 @@ Row = Dict[str, Any]
 
 
 def status(ledger: Mapping[str, Any], fault_limit: int = PAUSED_PERCENT) -> dict[str, Any]:
-    """The whole status, as ``output=json`` prints it: a list of rows for each section, and the names of waiting and of failed nodes and services.
+    """Return the whole status, as ``output=json`` prints it: a list of rows for each section, and the names of waiting and failed nodes and services.
     ``fault_limit`` is the percentage of GPU nodes that may be paused for a fault."""
     kept_reasons = kept_in_service(ledger["nodes"], fault_limit)
     result: dict[str, Any] = {

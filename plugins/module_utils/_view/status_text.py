@@ -101,7 +101,7 @@ class Screen:
         return self._table(("node", "what", "details"), rows) if rows else "Nothing is faulty."
 
     def _allocation_findings(self, fleet_status: Mapping[str, Any]) -> str:
-        """Return where processes differ from the allocations; '' if they agree."""
+        """Return the differences between processes and allocations; '' if there are none."""
         rows = [((row["node"], row["card"], row["details"]), Verdict.WAITING.value) for row in fleet_status["allocation_findings"]]
         return self._table(("node", "GPU", "what uses it"), rows) if rows else ""
 

@@ -76,7 +76,7 @@ def _min_width(column: Sequence[str], room: int) -> int:
 
 
 def _block(headings: Sequence[str], row: Sequence[str], width: int) -> list[str]:
-    """A row as a block of lines: the first cell, and below it the other cells, several on a line."""
+    """Return a row as a block of lines: the first cell, and below this cell the other cells, several on a line."""
     (_heading, first), *rest = zip(headings, row)
     lines, beside = fold(f"{headings[0]}: {first}", width, "", GAP * 2), False
     for text in (f"{heading}: {cell}" for heading, cell in rest if cell not in ("", NOTHING)):
