@@ -277,7 +277,7 @@ def test_addresses_that_docker_would_ignore_are_found_before_any_change(fleet: F
     addresses = {"x1": {"swarm_member_advertise_addr": "eth9"}, "g1": {"swarm_member_advertise_addr": "192.0.2.99"}}
     run = fleet.playbook(fleet.inventory(addresses, swarm_managers=["m1"], gpu_nodes=["g1", "x1"]), "--check")
     assert (run.rc, run.failed()) == (2, ["x1"]), run.output
-    assert "swarm_member_advertise_addr is eth9, and this machine has no interface eth9 with an address" in run.failures("x1")[-1]
+    assert "swarm_member_advertise_addr is eth9, but this machine has no interface eth9 with an address" in run.failures("x1")[-1]
     assert f"This machine has {fleet['x1'].address} (eth0)" in run.failures("x1")[-1]
     shown = " ".join(run.output.split())
     assert f"g1 advertises {fleet['g1'].address}, and swarm_member_advertise_addr is 192.0.2.99. A member keeps the address" in shown
