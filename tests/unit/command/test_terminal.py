@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
 import pty
 import select
@@ -41,7 +42,9 @@ class Terminal:
         for name in ("COLUMNS", "LINES", "NO_COLOR"):
             environ.pop(name, None)
         streams = {"stdin": self._slave, "stdout": self._slave, "stderr": subprocess.PIPE}
-        self.process = subprocess.Popen([sys.executable, "-I", "-c", code, *argv], env=environ, **streams)
+        # A shell starts background processes with SIGINT ignored, and the tests may run in the background.
+        reset = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        self.process = subprocess.Popen([sys.executable, "-I", "-c", code, *argv], env=environ, preexec_fn=reset, **streams)
 
     def read_until(self, text):
         """Return what was written until this text."""
