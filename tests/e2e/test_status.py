@@ -339,7 +339,8 @@ def test_the_effect_of_a_policy_is_shown(fleet: Fleet, inventory: Path, swarm: S
 
 def test_missing_services_and_invalid_values_are_errors(fleet: Fleet, inventory: Path, first: Loud) -> None:
     assert "The swarm has no service gone." in shown(fleet, inventory, "service=gone").failures("m1")[0]
-    assert "what is 'nothing', but must be all, free, holders, pending, faulty, usage, events or card" in shown(fleet, inventory, "what=nothing").failures("m1")[0]
+    sections = "all, free, holders, pending, faulty, usage, events or card"
+    assert f"what is 'nothing', but must be {sections}" in shown(fleet, inventory, "what=nothing").failures("m1")[0]
 
 
 def test_the_next_manager_is_called_if_the_first_does_not_answer(fleet: Fleet, first: Loud) -> None:
