@@ -16,7 +16,7 @@ const byId = (id) => document.getElementById(id);
 
 let source = byId('data').textContent;
 let data = decode(source);
-let clockAhead = 0; // seconds by which this browser's clock is ahead of the server's
+let clockAhead = 0; // how many seconds the browser's clock is ahead of the server's clock
 let options = readOptions();
 const fleet = new Fleet(byId('grid'), (card) => openDetails(card, data));
 

@@ -148,7 +148,7 @@ def _print(answer: Answer, arguments: argparse.Namespace) -> int:
 
 
 def _width() -> int | None:
-    """Return the width of the terminal. In a pipe there is none, so that each row is one line."""
+    """Return the width of the terminal, or None if the output goes to a pipe. Without a width, each row is one line."""
     return screen.size()[0] if sys.stdout.isatty() or os.environ.get("COLUMNS") else None
 
 

@@ -146,6 +146,11 @@ class _Limit:
         return taken
 
 
+def _level(row: Row) -> str:
+    """Return the colour of a row by its verdict."""
+    return RED if row.get("verdict") in _WRONG else AMBER if row.get("verdict") in _WAITING else GREEN
+
+
 def _node(row: Row) -> dict[str, Any]:
     return {
         "id": _name(row.get("id")),
@@ -153,7 +158,7 @@ def _node(row: Row) -> dict[str, Any]:
         "role": _name(row.get("role")),
         "state": _name(row.get("state")),
         "why": _text(row.get("why")),
-        "level": RED if row.get("verdict") in _WRONG else AMBER if row.get("verdict") in _WAITING else GREEN,
+        "level": _level(row),
         "since": _time(row.get("since")),
         "for": _number(row.get("for")),
     }
@@ -199,7 +204,7 @@ def _pending(row: Row) -> dict[str, Any]:
         "age": _number(row.get("age")),
         "text": text,
         "misses": [miss for miss in misses if miss not in text][:MOST_MISSES],
-        "level": RED if row.get("verdict") in _WRONG else AMBER if row.get("verdict") in _WAITING else GREEN,
+        "level": _level(row),
     }
 
 

@@ -48,8 +48,11 @@ class CardReadings:
         failure = publish(self._path, {"version": VERSION, "at": int(now), "cards": list(cards)}, _MODE)
         if not failure and not self._is_open:
             # The unit says the same, but systemd may still use the unit of an older release.
-            os.chmod(os.path.dirname(self._path), _FOLDER_MODE)
-            self._is_open = True
+            try:
+                os.chmod(os.path.dirname(self._path), _FOLDER_MODE)
+                self._is_open = True
+            except OSError as problem:
+                failure = "%s cannot be opened for other users: %s" % (os.path.dirname(self._path), problem.strerror)
         return "what the cards are doing cannot be written: %s" % failure if failure else ""
 
     def _write_metrics(self, cards: Sequence[Mapping[str, Any]], now: float) -> str:

@@ -153,3 +153,17 @@ def test_a_directory_that_the_watcher_cannot_write_to_is_refused(directory):
 @pytest.mark.parametrize("directory", ["/var/lib/prometheus/node-exporter", "/tmpfs", "/srv"])
 def test_other_directories_are_accepted(directory):
     card_metrics_file.check_directory(directory)
+
+
+def test_a_folder_that_cannot_be_opened_is_a_finding_and_does_not_end_the_watcher(folders, monkeypatch):
+    def refuse(_path, _mode):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "chmod", refuse)
+    watcher = readings(folders, "")
+    (line,) = watcher.write([CARD])
+    assert "gpu-swarm cannot be opened for other users: Operation not permitted" in line
+    assert watcher.write([CARD]) == []  # said once
+    monkeypatch.undo()
+    watcher.write([CARD])
+    assert os.stat(folders / "run" / "gpu-swarm").st_mode & 0o777 == 0o711
