@@ -175,7 +175,8 @@ def test_a_killed_change_of_a_node_is_finished_and_its_labels_are_known(fleet: F
     was = state(fleet)
     run = fleet.playbook(inventory, "--limit", KILLED, "--extra-vars", json.dumps({"gpu_node_label_memory": [24]}))
     assert run.rc == 0, run.output
-    assert fleet[KILLED].read(JOURNAL) is None
+    left = fleet[KILLED].read(JOURNAL)
+    assert left is None or json.loads(left).get("kind") == "label"  # the new watcher has a journal of its own while it writes its label
     assert (availability(fleet, KILLED), advertises(fleet, KILLED)) == ("active", {"NVIDIA-GPU"})
     found = labels(fleet, KILLED)
     assert ("gpu.mem_ge_16" in found, found["gpu.mem_ge_24"], found["gpu.rack"]) == (False, "true", "r3")
