@@ -10,6 +10,7 @@ Its tasks see as many GPUs as the file requests. x-gpu selects the nodes and the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stack(fleet: Fleet, first: Loud) -> Iterator[None]:
     yield
     fleet["m1"].start("docker", "stack", "rm", STACK)
+    wait_for_gpus(fleet)
+
+
+def wait_for_gpus(fleet: Fleet) -> None:
+    """Wait until removed tasks have ended. Until then, they hold their GPUs, and the next test would find less room."""
+    states = partial(fleet["m1"].docker, "node", "ps", "--format", "{{.CurrentState}}", "g1", "g2")
+    wait_until("removed tasks to end", lambda: "Running" not in states(), shown=states)
 
 
 def test_a_compose_file_runs(fleet: Fleet, inventory: Path, project: Path) -> None:
@@ -304,7 +312,7 @@ def test_an_update_that_starts_first_needs_a_free_gpu(fleet: Fleet, inventory: P
         return fleet.playbook(inventory, "-e", f"compose={path}", "-e", f"stack={name}", *more, playbook=PLAYBOOK)
 
     newer = STARTS_FIRST.replace('"1"', '"2"')
-    wait_until("tasks that were removed to end", lambda: "Running" not in fleet["m1"].docker("node", "ps", "--format", "{{.CurrentState}}", "g1"))
+    wait_for_gpus(fleet)
     try:
         first = deployed(STARTS_FIRST)
         assert first.rc == 0, first.output
@@ -313,6 +321,7 @@ def test_an_update_that_starts_first_needs_a_free_gpu(fleet: Fleet, inventory: P
         corrected = deployed(newer.replace("start-first", "stop-first").replace('"2"', '"3"'))
     finally:
         fleet["m1"].start("docker", "stack", "rm", name)
+        wait_for_gpus(fleet)
     assert (again.rc, again.changed()["m1"], f"{name}_web: its tasks stay where they are" in again.output) == (0, 0, True), again.output
     assert refused.rc == 2, refused.output
     assert "its 2 tasks stop only when new ones run (update_config: order: start-first); there is room for 0 more" in refused.output
