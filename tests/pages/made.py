@@ -21,10 +21,22 @@ class Page(NamedTuple):
     make: Callable[[], str]
 
 
+def _filled(name: str, part: str, text: str) -> str:
+    return fill(_text(DOCS / name), {part: text})
+
+
+def _metrics() -> str:
+    return fill(_text(DOCS / "reference/metrics.md"), {"metrics": metrics.listed(), "card metrics": metrics.of_cards()})
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
 # The pages by their paths in docs/. A page may have generated and written parts.
 PAGES = {
     "reference/metrics.md": Page(
-        "the tables of metrics, of plugins/module_utils/_metrics/metric_names.py and plugins/module_utils/_watch/card_metrics.py", lambda: _metrics()
+        "the tables of metrics, of plugins/module_utils/_metrics/metric_names.py and plugins/module_utils/_watch/card_metrics.py", _metrics
     ),
     "ARCHITECTURE.md": Page(
         "the table of rooms, of plugins/ and tests/pages/rooms.py", lambda: _filled("ARCHITECTURE.md", "rooms", architecture.listed())
@@ -46,15 +58,3 @@ def stale(folder: Path = DOCS) -> dict[str, str]:
     """Return the outdated pages with their new text."""
     made = {name: page.make() for name, page in PAGES.items()}
     return {name: text for name, text in made.items() if not (folder / name).is_file() or _text(folder / name) != text}
-
-
-def _filled(name: str, part: str, text: str) -> str:
-    return fill(_text(DOCS / name), {part: text})
-
-
-def _metrics() -> str:
-    return fill(_text(DOCS / "reference/metrics.md"), {"metrics": metrics.listed(), "card metrics": metrics.of_cards()})
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")

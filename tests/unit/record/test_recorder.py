@@ -412,7 +412,7 @@ def test_what_was_recorded_by_a_clock_that_was_ahead_is_corrected(jump, record):
 
 # -- hostile and broken ----------------------------------------------------------------------------------------------
 
-NASTY = ["\x1b[2J\x1b[31mred", "<script>alert(1)</script>", "'; DROP TABLE allocations; --", "a\nb\x00c", "\ud800", "x" * 100000, "%s %(x)s", "‮"]
+NASTY = ["\x1b[2J\x1b[31mred", "<script>alert(1)</script>", "'; DROP TABLE allocations; --", "a\nb\x00c", "\ud800", "x" * 99999, "%s %(x)s", "\u202e"]
 
 
 @pytest.mark.parametrize("name", NASTY)

@@ -20,7 +20,8 @@ MIB = 1 << 20
 @pytest.fixture
 def db(tmp_path):
     """Yield a record in a transaction, whose first reading was 200 days ago."""
-    with Database(str(tmp_path)).transaction() as connection:
+    transaction = Database(str(tmp_path)).transaction()
+    with transaction as connection:
         connection.executemany("INSERT INTO meta VALUES (?, ?)", [("rows_since", T - 200 * DAY_S), ("recorded_since", T - 200 * DAY_S)])
         yield connection
 

@@ -22,9 +22,8 @@ from plugins.module_utils._swarm.registry import classify_error
 
 
 class Serve(Protocol):
-    """Returns a manager, and its daemon, which gives these answers by path."""
-
-    def __call__(self, answers: Any, **options: Any) -> tuple[Manager, Any]: ...
+    def __call__(self, answers: Any, **options: Any) -> tuple[Manager, Any]:
+        """Return a manager, and its daemon, which gives these answers by path."""
 
 
 @pytest.fixture
