@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 from readings import DAY_S, HOUR, T
 from swarm_api import A, B
@@ -20,8 +22,8 @@ MIB = 1 << 20
 @pytest.fixture
 def db(tmp_path):
     """Yield a record in a transaction, whose first reading was 200 days ago."""
-    transaction = Database(str(tmp_path)).transaction()
-    with transaction as connection:
+    with ExitStack() as stack:
+        connection = stack.enter_context(Database(str(tmp_path)).transaction())
         connection.executemany("INSERT INTO meta VALUES (?, ?)", [("rows_since", T - 200 * DAY_S), ("recorded_since", T - 200 * DAY_S)])
         yield connection
 
