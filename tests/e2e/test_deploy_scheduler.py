@@ -173,6 +173,7 @@ def _compared(manager: Node, numbers: range) -> Counter[str]:
             answers[_judged(explained, _decided(manager, stack, explained))] += 1
         except AssertionError as problem:
             raise AssertionError(f"{stack}, by the seed {SEED}:\n{text}{problem}") from problem
+    _removed(manager)
     return answers
 
 
