@@ -107,7 +107,7 @@ class ActionModule(ActionBase):
         specs = self._mark_replaced(stack, specs, before)
         if replaced.starts_first(specs):  # query again, because the first query did not have these marks
             before = {**before, "preflight": self._read(services=specs, **options)["preflight"]}
-        for line in deploy_verdict.placement_lines(before, specs):
+        for line in deploy_verdict.placement_lines(before, specs, deploy_preconditions.without_healthcheck(stack.document, name)):
             self._say(line)
         stack = self._add_attaching(stack, before)
         specs = [*specs, *specifications(stack.document, name)[len(specs) :]]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from tests.lab.fleet import MACHINES
 
 from .conftest import Loud
 from .fleet import Fleet, Run, wait_until
-from .swarm import classes_of
+from .swarm import classes_of, named
 
 # The manager keeps the files of a stack here during the deployment.
 CARRIED = "/run/gpu-swarm-stacks"
@@ -269,6 +270,54 @@ def test_an_update_that_swarm_rolls_back_is_a_failure_with_its_cause(fleet: Flee
     assert "1 failed, the last with: task: non-zero exit (7)" in run.output, run.output
 
 
+WITH_GPU = """
+services:
+  web:
+    image: lab/task
+    command: [sleep, "100000"]
+    stop_grace_period: 1s
+    gpus: [{count: 1}]
+    healthcheck: {test: [CMD, "true"], interval: 1s, timeout: 5s, retries: 1}
+    deploy: {update_config: {failure_action: rollback, monitor: 5s}, rollback_config: {monitor: 1s}}
+"""
+
+
+@pytest.mark.rare
+@pytest.mark.parametrize(
+    ("good", "bad", "cause"),
+    [
+        ('[CMD, "true"]', '[CMD, "false"]', "unhealthy container"),
+        # Nothing listens on port 9 of a node, so the pull fails at once.
+        ("image: lab/task", "image: 127.0.0.1:9/lab/absent", "No such image: 127.0.0.1:9/lab/absent"),
+    ],
+)
+def test_a_rolled_back_task_has_its_gpu_again(fleet: Fleet, inventory: Path, project: Path, good: str, bad: str, cause: str) -> None:
+    manager, path, name = fleet["m1"], project / "gpu_back.yml", f"{STACK}gpuback"
+    arguments = ["-e", f"compose={path}", "-e", f"stack={name}"]
+
+    def running() -> list[dict[str, Any]]:
+        tasks = manager.inspect_tasks(manager.docker("service", "ps", "--quiet", f"{name}_web").split())
+        return [task for task in tasks if task["Status"]["State"] == "running"]
+
+    try:
+        path.write_text(WITH_GPU)
+        first = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
+        assert first.rc == 0, first.output
+        (before,) = running()
+        path.write_text(WITH_GPU.replace(good, bad))
+        run = fleet.playbook(inventory, *arguments, playbook=PLAYBOOK)
+        (after,) = running()
+    finally:
+        manager.start("docker", "stack", "rm", name)
+    assert f"{name}_web: 1 replica, stop-first: no replica runs while a model loads" in run.output, run.output
+    assert run.rc == 2, run.output
+    assert f"{name}_web: 1 of 1 running; swarm rolled its update back, and it runs as before: " in run.output, run.output
+    assert cause in run.output, run.output
+    assert after["ID"] != before["ID"]
+    assert after["Spec"]["ContainerSpec"] == before["Spec"]["ContainerSpec"]
+    assert [len(values) for values in named(after["GenericResources"]).values()] == [1], after
+
+
 @pytest.mark.rare
 def test_a_command_that_ends_is_no_service(fleet: Fleet, inventory: Path, project: Path) -> None:
     (project / "ends.yml").write_text('services: {brief: {image: lab/task, command: [sleep, "3"]}}')
@@ -328,7 +377,7 @@ def test_an_update_that_starts_first_needs_a_free_gpu(fleet: Fleet, inventory: P
     assert hangs.rc == 75, hangs.output
     assert f"{name}_web: 2 running in the former version, 0 of 2 in the new version; needs 1 NVIDIA-GPU on one node" in hangs.output
     assert corrected.rc == 0, corrected.output
-    assert f"{name}_web: its tasks are replaced, 1 at a time" in corrected.output
+    assert f"{name}_web: 2 replicas, one at a time, stop-first: one replica less while a model loads" in corrected.output
 
 
 @pytest.mark.rare

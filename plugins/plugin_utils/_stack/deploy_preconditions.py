@@ -87,6 +87,11 @@ def with_gpus(document: Mapping[str, Any]) -> dict[str, Any]:
     return {name: service for name, service in document["services"].items() if _reserved(service).get("generic_resources")}
 
 
+def without_healthcheck(document: Mapping[str, Any], stack: str) -> set[str]:
+    """Return the services with GPUs whose health no command of the file checks. Their images may have such a command."""
+    return {f"{stack}_{key}" for key, service in with_gpus(document).items() if not service.get("healthcheck")}
+
+
 def _reserved(service: Mapping[str, Any]) -> Mapping[str, Any]:
     reservations: Mapping[str, Any] = ((service.get("deploy") or {}).get("resources") or {}).get("reservations") or {}
     return reservations

@@ -21,6 +21,7 @@ FAILED_UPDATES = tuple(PAUSED_UPDATES)
 ROLLBACK_COMPLETED = "rollback_completed"
 STOPPED_UPDATES = (*FAILED_UPDATES, "rollback_started", ROLLBACK_COMPLETED)
 ROLLED_BACK = "swarm rolled its update back{}: 'docker service ps --no-trunc {}' shows why"
+NO_HEALTHCHECK = '; without a healthcheck in the file or in the image, "running" does not mean "ready"'
 # The first half is from docker/cli's compose deployment, the second from swarmkit's controlapi.
 _UNCHANGED = re.compile(r"failed to update (config|secret) ([^\s:]+): .*only updates to Labels are allowed")
 
@@ -115,17 +116,32 @@ def orphans(answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]]) -> li
     return [service["service"] for service in answer["progress"] if service["service"] not in names]
 
 
-def placement_lines(answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a line for each service with the nodes where it would fit."""
+def placement_lines(answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]], unchecked: Collection[str] = ()) -> list[str]:
+    """Return a line for each service: the nodes where it would fit, or what its update does. ``unchecked`` are services without a healthcheck."""
     names = {node["id"]: node["hostname"] for node in answer["nodes"]}
     by_name = {spec["Name"]: spec for spec in specs}
-    return [f"{check['service']}: {_placement_line(names, check, by_name[check['service']])}" for check in answer["preflight"]]
+    live = {service["service"]: service["running"] + service["former"] for service in answer["progress"] if not service["job"]}
+    lines = []
+    for check in answer["preflight"]:
+        name, spec = check["service"], by_name[check["service"]]
+        number = live.get(name, 0)
+        note = NO_HEALTHCHECK if name in unchecked and _is_gpu_update(check, spec, number) else ""
+        lines.append(f"{name}: {_placement_line(names, check, spec, number)}{note}")
+    return lines
 
 
-def _placement_line(hostnames: Mapping[str, str], check: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+def _is_gpu_update(check: Mapping[str, Any], spec: Mapping[str, Any], live: int) -> bool:
+    """Return whether the deployment replaces running tasks that have GPUs. ``live`` is the number of running tasks."""
+    return bool(check["fits"] and live and _kinds(spec) and (check["overlaps"] or spec["TaskTemplate"].get("ForceUpdate")))
+
+
+def _placement_line(hostnames: Mapping[str, str], check: Mapping[str, Any], spec: Mapping[str, Any], live: int) -> str:
     if not check["fits"]:
         return str(check["text"])
     names = [hostnames.get(node, node) for node in check["feasible"]]
+    if _is_gpu_update(check, spec, live):
+        line = _update_line(names, check, spec, live)
+        return line if check["overlaps"] or check["keeps_tasks"] else f"{_describe_nodes(names)}{_describe_rivals(check)}; {line}"
     at_once = spec["UpdateConfig"]["Parallelism"]
     number = f"{at_once} at a time" if at_once else "all at once"
     if check["overlaps"]:
@@ -135,14 +151,46 @@ def _placement_line(hostnames: Mapping[str, str], check: Mapping[str, Any], spec
     return _describe_nodes(names) + _describe_rivals(check)
 
 
+def _update_line(names: list[str], check: Mapping[str, Any], spec: Mapping[str, Any], live: int) -> str:
+    """Say how swarm replaces the ``live`` tasks of a service with GPUs, and what that needs or costs meanwhile."""
+    at_once = spec["UpdateConfig"]["Parallelism"] or live
+    pace = "" if live == 1 else ", all at once" if at_once >= live else ", one at a time" if at_once == 1 else f", {at_once} at a time"
+    begin = f"{live} {'replica' if live == 1 else 'replicas'}{pace}"
+    if check["overlaps"]:
+        return f"{begin}; start-first needs {_needed_beside(names, check, spec)}{_describe_rivals(check)}"
+    less = "no replica runs" if at_once >= live else "one replica less" if at_once == 1 else f"{at_once} replicas less"
+    return f"{begin}, stop-first: {less} while a model loads"
+
+
+def _needed_beside(names: list[str], check: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+    """Return what new tasks need while the old tasks run, and which nodes have it."""
+    if "Global" in spec["Mode"]:
+        return f"{_amounts(spec)} free on each node: {_describe_names(names)}"
+    if not check["needed"]:
+        return "no free GPU: an old task that is not replaced makes room"
+    new_tasks = "" if check["needed"] == 1 else f" for each of {check['needed']} new tasks"
+    return f"{_amounts(spec)} free{new_tasks}, as on {_describe_names(names)}"
+
+
+def _amounts(spec: Mapping[str, Any]) -> str:
+    """Return the generic resources of one task, such as ``1 NVIDIA-GPU``. A reservation of 0 takes all."""
+    generic = spec["TaskTemplate"]["Resources"]["Reservations"].get("GenericResources") or []
+    resources = [item["DiscreteResourceSpec"] for item in generic]
+    return " and ".join(f"{resource['Value'] or 'all'} {resource['Kind']}" for resource in resources)
+
+
 def _describe_rivals(check: Mapping[str, Any]) -> str:
     """Warn about services that may take the room first. Swarm places services in any order, and does not move them later."""
     return f", unless swarm places {' or '.join(check['rivals'])} there first" if check["rivals"] else ""
 
 
 def _describe_nodes(names: list[str]) -> str:
+    return f"fits on {_describe_names(names)}" if names else "fits on no node now"
+
+
+def _describe_names(names: list[str]) -> str:
     shown = sorted(names)
-    return f"fits on {', '.join(shown[:5])}{f' and {len(shown) - 5} more' if len(shown) > 5 else ''}" if shown else "fits on no node now"
+    return f"{', '.join(shown[:5])}{f' and {len(shown) - 5} more' if len(shown) > 5 else ''}"
 
 
 def progress_lines(answer: Mapping[str, Any], unsteady: Collection[str] = ()) -> dict[str, str]:

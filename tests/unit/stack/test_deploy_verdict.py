@@ -16,7 +16,7 @@ from plugins.module_utils._deployment import stack as on_swarm
 from plugins.module_utils._deployment.preflight import preflight
 from plugins.module_utils._errors import GpuSwarmError
 from plugins.module_utils._ledger.listed import Listed
-from plugins.plugin_utils._stack import deploy_verdict, deployment_wait, replaced
+from plugins.plugin_utils._stack import deploy_preconditions, deploy_verdict, deployment_wait, replaced
 from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.translate import translate
 
@@ -36,7 +36,8 @@ def answer(text: str, nodes: Any = None, tasks: Any = (), services: Any = (), wa
     listed = Listed(nodes or FLEET, list(tasks), list(services), None)
     found = preflight("s", wanted, listed, "gpu-swarm.")
     taken = on_swarm.taken("s", [one["Name"] for one in wanted], listed.services)
-    return {"nodes": found["nodes"], "kinds": found["kinds"], "preflight": found["explained"], "taken": taken}
+    progress = on_swarm.progress(on_swarm.of_stack("s", services), tasks)
+    return {"nodes": found["nodes"], "kinds": found["kinds"], "preflight": found["explained"], "taken": taken, "progress": progress}
 
 
 def fitting(text: str, marked: bool = False, **options: Any) -> list[str]:
@@ -123,13 +124,70 @@ def test_replaced_tasks_do_not_stay() -> None:
     """The needs of the service are unchanged, but the file differs in other keys."""
     mine = [task("t1", "n1", given=named(A, B), service="own", reserves={"NVIDIA-GPU": 2})]
     options = {"tasks": mine, "services": [own()], "marked": True}
-    assert fitting(gpus("a", 2), **options) == ["s_a: its tasks are replaced, 1 at a time"]
-    assert fitting(gpus("a", 2, "update_config: {parallelism: 0}"), **options) == ["s_a: its tasks are replaced, all at once"]
+    assert fitting(gpus("a", 2), **options) == ["s_a: 1 replica, stop-first: no replica runs while a model loads"]
     (full,) = fitting(gpus("a", 2, "update_config: {order: start-first}"), **options)
     assert "its 1 tasks stop only when new ones run" in full
     large = [*FLEET, node("n3", resources=named("GPU-d", "GPU-e"))]
     (beside,) = fitting(gpus("a", 2, "update_config: {order: start-first, parallelism: 2}"), nodes=large, **options)
-    assert beside == "s_a: its tasks are replaced, 2 at a time; a new one fits on host-n3, and starts before the old one ends"
+    assert beside == "s_a: 1 replica; start-first needs 2 NVIDIA-GPU free, as on host-n3"
+
+
+GPUS = [node("n1", resources=named(A, B)), node("n2", resources=named("GPU-c", "GPU-d"))]
+STOPS, STARTS = "replicas: 3, update_config: {parallelism: %d}", "replicas: 3, update_config: {order: start-first, parallelism: 1}"
+
+
+def three() -> dict[str, Any]:
+    """Return a service with three running tasks, two of them on n1."""
+    there = own()
+    there["Spec"]["Mode"] = {"Replicated": {"Replicas": 3}}
+    there["Spec"]["TaskTemplate"]["Resources"] = service("own", reserves={"NVIDIA-GPU": 1})["Spec"]["TaskTemplate"]["Resources"]
+    cards = enumerate([("n1", A), ("n1", B), ("n2", "GPU-c")], 1)
+    tasks = [task(f"t{slot}", place, given=named(card), service="own", slot=slot, reserves={"NVIDIA-GPU": 1}) for slot, (place, card) in cards]
+    return {"nodes": GPUS, "services": [there], "tasks": tasks}
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        (STOPS % 1, "3 replicas, one at a time, stop-first: one replica less while a model loads"),
+        (STOPS % 2, "3 replicas, 2 at a time, stop-first: 2 replicas less while a model loads"),
+        (STOPS % 3, "3 replicas, all at once, stop-first: no replica runs while a model loads"),
+        (STOPS % 0, "3 replicas, all at once, stop-first: no replica runs while a model loads"),
+        (STARTS, "3 replicas, one at a time; start-first needs 1 NVIDIA-GPU free, as on host-n2"),
+    ],
+)
+def test_an_update_with_gpus_says_what_it_needs_and_costs(more: str, line: str) -> None:
+    assert fitting(gpus("a", 1, more), marked=True, **three()) == [f"s_a: {line}"]
+
+
+def test_an_update_that_needs_more_gpus_says_where_and_what_it_costs() -> None:
+    (line,) = fitting(gpus("a", 2, "replicas: 2"), marked=True, **three())
+    assert line == "s_a: fits on host-n1, host-n2; 3 replicas, one at a time, stop-first: one replica less while a model loads"
+
+
+def test_nothing_is_said_of_an_update_without_gpus_without_change_or_without_running_tasks() -> None:
+    assert fitting(gpus("a", 1, STOPS % 1), **three()) == ["s_a: its tasks stay where they are"]
+    assert fitting(gpus("a", 1, STOPS % 1), marked=True, **{**three(), "tasks": []}) == ["s_a: fits on host-n1, host-n2"]
+    plain = own()
+    del plain["Spec"]["TaskTemplate"]["Resources"]
+    running = {"services": [plain], "tasks": [task("t1", "n1", service="own")]}
+    assert fitting("a: {image: i}", marked=True, **running) == ["s_a: its tasks are replaced, 1 at a time"]
+    assert fitting("a: {image: i, deploy: {update_config: {parallelism: 0}}}", marked=True, **running) == ["s_a: its tasks are replaced, all at once"]
+
+
+def test_an_update_without_a_healthcheck_has_a_note() -> None:
+    wanted = specs("services: {" + gpus("a", 1, STOPS % 1) + "}")
+    found = answer("", wanted=replaced.mark_replaced(wanted, "s", {}, None, ["s_a"]), **three())
+    (line,) = deploy_verdict.placement_lines(found, replaced.mark_replaced(wanted, "s", {}, None, ["s_a"]), {"s_a"})
+    assert line.endswith('while a model loads; without a healthcheck in the file or in the image, "running" does not mean "ready"')
+    (unchanged,) = deploy_verdict.placement_lines(answer("", wanted=wanted, **three()), wanted, {"s_a"})
+    assert unchanged == "s_a: its tasks stay where they are"
+
+
+def test_services_with_gpus_and_without_a_healthcheck_are_found() -> None:
+    checked = "gpus: [{count: 1}], healthcheck: {test: [CMD, x]}"
+    document = translate(f"services: {{{gpus('a', 1)}, b: {{image: i}}, c: {{image: i, {checked}}}}}", "c.yml", lambda _path: None, {}).document
+    assert deploy_preconditions.without_healthcheck(document, "s") == {"s_a"}
 
 
 def test_a_name_in_use_is_refused() -> None:

@@ -30,7 +30,7 @@ ANSWER = {
     "missing_objects": [], "refused": [], "kept": None, "clashes": [], "unread": "", "objects": NO_OBJECTS,
     "ending": [],
 }  # fmt: skip
-SERVICE = {"service": "s_old", "id": "o1", "specified": "1", "failed": ""}
+SERVICE = {"service": "s_old", "id": "o1", "specified": "1", "failed": "", "job": False, "running": 1, "former": 0}
 
 
 @pytest.fixture
