@@ -101,8 +101,10 @@ class ActionModule(ActionBase):
         except NoManager as problem:
             if first["changed"] and self._options.get("again", "never") != "never":
                 # Do not try another manager, because it would submit the job once more.
-                text = f"{problem.message.rstrip('.')}. The job {self._options['name']} was submitted, but its progress is not known."
-                raise GpuSwarmError(f"{text} Run this again without 'again' when a manager answers.") from None
+                raise GpuSwarmError(
+                    f"{problem.message.rstrip('.')}. The job {self._options['name']} was submitted, but its progress is not known. "
+                    "Run this again without 'again' when a manager answers."
+                ) from None
             raise
         for text in problems:
             self._display.warning(printable(f"{self._who}: {text}"))

@@ -419,8 +419,12 @@ def main():
     except GpuSwarmError as problem:
         module.fail_json(msg=mask(problem.message), **mask_data(dict(node.facts, **problem.details), DATA))
     except OSError as problem:
-        remedy = "Add 'become: true'" if problem.errno in (errno.EACCES, errno.EPERM) else "Fix that"
-        module.fail_json(msg="%s: %s. %s, and run this again." % (problem.filename, problem.strerror, remedy), **mask_data(node.facts, DATA))
+        is_denied = problem.errno in (errno.EACCES, errno.EPERM)
+        module.fail_json(
+            msg=("%s: %s. Add 'become: true', and run this again." if is_denied else "%s: %s. Fix that, and run this again.")
+            % (problem.filename, problem.strerror),
+            **mask_data(node.facts, DATA),
+        )
     for text in result.pop("warnings"):
         module.warn(mask(text))
     module.exit_json(**mask_data(result, DATA))

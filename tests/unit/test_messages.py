@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The pages of docs/fix/ quote only messages that the code has, and explain each state of a host, a task and a job."""
+"""The pages of docs/fix/ quote only messages that the code has, and explain each error and each state of a host, a task and a job."""
 
 from __future__ import annotations
 
@@ -35,6 +35,77 @@ def test_each_message_of_troubleshooting_exists_in_the_code():
 def test_a_message_that_the_code_does_not_print_is_found():
     invented = "the run stopped before this node, because … went home"
     assert messages.unknown([invented, MESSAGES[0]]) == [invented]
+
+
+# --- each error has a row -----------------------------------------------------------------------------------------------
+
+# Errors of the user's own Compose file or rules begin with the place in it and say what to write there. One text explains all of them.
+PLACES = {
+    "plugins/plugin_utils/_stack/": ("stacks.md", "begins with a place in the file such as `services.train.gpus`"),
+    "plugins/plugin_utils/_classes/": ("stacks.md", "begins with a place in the file such as `services.train.gpus`"),
+    "plugins/module_utils/_policy/": ("settings.md", "Correct the rule and key that the message names."),
+}
+# Errors of these files are only shown inside another message, which has a row.
+INSERTED = {
+    "plugins/module_utils/_guard/task_record.py": "dockerd's record of the container cannot be read, so its task is unknown: …",
+    "plugins/module_utils/_machine/signing_key.py": "… is not accepted as the repository's key: …",
+    "plugins/module_utils/_openpgp.py": "… is not accepted as the repository's key: …",
+}
+
+
+def explains_itself(error):
+    return error.path in INSERTED or any(error.path.startswith(place) and error.message.startswith(messages.GAP) for place in PLACES)
+
+
+def test_each_error_has_a_row():
+    errors = list(messages.errors_in(messages.code()))
+    assert len(errors) > 350
+    missing = [error for error in messages.without_row(errors, MESSAGES) if not explains_itself(error)]
+    assert missing == [], "write a row in a page of docs/fix/"
+
+
+def test_the_texts_that_explain_several_errors_are_in_the_pages():
+    pages = {page.name: " ".join(page.read_text(encoding="utf-8").split()) for page in PAGES}
+    assert [(page, text) for page, text in PLACES.values() if text not in pages[page]] == []
+    assert [row for row in INSERTED.values() if row not in MESSAGES] == []
+
+
+SOURCES = {
+    "plugins/module_utils/a.py": """
+TOO_OLD = "the toolkit of %s is too old"
+class Lost(GpuSwarmError):
+    pass
+def check(name, errors, module):
+    errors.add(f"{name} is misspelt")
+    module.fail_json(msg="no card of %s answers" % name, changed=False)
+    raise Lost("the node " + name + " is gone") if name else GpuSwarmError(TOO_OLD % name)
+def again(problem):
+    raise GpuSwarmError(problem.message, "not the message")
+""",
+    "playbooks/a.yml": """
+- tasks:
+    - block:
+        - name: Check
+          ansible.builtin.assert: {that: false, fail_msg: "{{ host }} has no room"}
+        - ansible.builtin.fail: {msg: "{{ reason }}"}
+""",
+}
+
+
+def test_errors_are_found_in_python_and_in_tasks():
+    assert sorted(error.message for error in messages.errors_in(SOURCES)) == [
+        "no card of … answers",
+        "the node … is gone",
+        "the toolkit of … is too old",
+        "… has no room",
+        "… is misspelt",
+    ]
+
+
+def test_an_error_without_a_row_is_found():
+    errors = list(messages.errors_in(SOURCES))
+    rows = ["the node … is gone", "the toolkit of …", "… has no room", "misspelt", "no card: …"]
+    assert [error.message for error in messages.without_row(errors, rows)] == ["… is misspelt", "no card of … answers"]
 
 
 # --- each state has a row -----------------------------------------------------------------------------------------------

@@ -81,7 +81,7 @@ def plan(nodes: Sequence[Mapping[str, Any]], wants: Sequence[Want], prefix: str)
     changes = [plan_one(by_id[want["id"]], want, prefix) for want in wants]
     problems = [problem for change in changes for problem in change["problems"]]
     if problems:
-        raise SwarmError("%s Nothing was changed." % _describe_problems(problems))
+        raise SwarmError("These nodes cannot be updated: %s Nothing was changed." % _describe_problems(problems))
     return changes
 
 
