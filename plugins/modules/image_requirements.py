@@ -49,7 +49,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 images:
-  description: For each image that the node has, the variables from which NVIDIA's toolkit decides whether to start a task of the image.
+  description: For each image that the node has, the variables that say what the image requires of the driver.
   returned: success
   type: dict
   sample: {"nvcr.io/nvidia/pytorch:25.10-py3": {NVIDIA_REQUIRE_CUDA: cuda>=9.0}}

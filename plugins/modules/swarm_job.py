@@ -78,6 +78,14 @@ options:
     description: The resource kind of the reserved GPUs.
     type: str
     default: NVIDIA-GPU
+  capabilities:
+    description:
+      - Parts of NVIDIA's driver that the job needs besides C(compute) and C(utility), such as V(video) for an encoder. The job gets the variable
+        C(NVIDIA_DRIVER_CAPABILITIES), which always includes these two. The same variable in O(env) takes precedence.
+      - Possible parts are C(compute), C(utility), C(compat32), C(graphics), C(video) and C(display). C(gpu) is ignored, as in a Compose file.
+    type: list
+    elements: str
+    version_added: 0.4.0
   constraints:
     description: Constraints on nodes, such as V(node.labels.gpu.model==Tesla-T4).
     type: list

@@ -166,7 +166,7 @@ objects:
   returned: success
   type: dict
 images:
-  description: The variables of each image that NVIDIA's toolkit reads to decide whether a container of this image may start.
+  description: For each image, the variables that say what it requires of the driver. Empty for images that the manager does not have.
   returned: success
   type: dict
 refused:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Chooses images for a test on a node, and reads the driver that an image requires (pure).
+"""Chooses images for a test on a node, and reads what an image requires of the driver (pure).
 
 Private to this collection; it may change without notice.
 """
@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from typing import Any, Iterable, Mapping
 
+from .._gpu import driver_capabilities
+
 # How many images to return. A node may have hundreds.
 MOST = 3
 # Images built from NVIDIA's CUDA images have this label.
@@ -20,8 +22,8 @@ CUDA = re.compile(r"cuda|nvidia|nvcr\.io/", re.IGNORECASE)
 # Images without glibc, which nvidia-smi needs.
 OTHER_LIBC = re.compile(r"alpine|busybox|musl|distroless|scratch", re.IGNORECASE)
 ID = re.compile(r"sha256:[0-9a-f]{64}")
-# Variables that require a driver: all variables with this prefix, and two other variables.
-REQUIRE, REQUIRED = "NVIDIA_REQUIRE_", ("NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION")
+# Variables that require something of the driver: all variables with this prefix, and three other variables.
+REQUIRE, REQUIRED = "NVIDIA_REQUIRE_", ("NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION", driver_capabilities.VARIABLE)
 
 
 def candidates(listed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -39,6 +41,6 @@ def candidates(listed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def required(environment: Iterable[str]) -> dict[str, str]:
-    """Return the variables of an image that NVIDIA's toolkit reads to decide whether the container may start."""
+    """Return the variables of an image by which NVIDIA's toolkit decides whether the container may start, and which parts of the driver it gets."""
     pairs = [entry.partition("=") for entry in environment]
     return {name: value for name, dummy_sign, value in pairs if name.startswith(REQUIRE) or name in REQUIRED}

@@ -18,6 +18,7 @@ import shlex
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import Errors, GpuSwarmError
+from .._gpu import driver_capabilities
 from .._ledger.owners import OWNER
 from .._mask import MASK, mask, mask_value_in_key
 from .._placement.node_match import is_constraint
@@ -65,6 +66,8 @@ def jobs(params: Mapping[str, Any], prefix: str) -> list[Job]:
     both = sorted({key for parameters in options.get("array") or [] for key in parameters if key in env})
     if both:
         errors.add("The job %s has %s in env and in array. Remove one of them. %s" % (name, ", ".join(both), NOTHING))
+    if options.get("capabilities") and not params.get("gpus"):
+        errors.add("The job %s has capabilities, but with gpus: 0 it sees no GPU. Remove capabilities, or reserve a GPU. %s" % (name, NOTHING))
     errors.refuse()
     entries = [_job(params, options, parameters, prefix) for parameters in options.get("array") or [{}]]
     repeated = [job for job in entries if sum(other.digest == job.digest for other in entries) > 1]
@@ -111,6 +114,16 @@ def _image(name: str, option: str, value: str) -> str:
             "nvidia/cuda:13.0.0-base-ubuntu24.04. %s" % (option, name, value, NOTHING)
         )
     return _with_tag(image) if image else ""
+
+
+def _capabilities(name: str, option: str, value: Sequence[str]) -> list[str]:
+    """Return the requested parts of the driver, in a fixed order."""
+    known = (*driver_capabilities.GENERAL, *driver_capabilities.CAPABILITIES)
+    unknown = [text for text in value if text not in known]
+    if unknown:
+        shown, possible = ", ".join(map(repr, unknown)), ", ".join(driver_capabilities.CAPABILITIES)
+        raise GpuSwarmError("%s of the job %s has %s. NVIDIA's driver has %s. Write those. %s" % (option, name, shown, possible, NOTHING))
+    return [text for text in driver_capabilities.CAPABILITIES if text in value]
 
 
 def _constraints(name: str, option: str, value: Sequence[str]) -> list[str]:
@@ -186,6 +199,7 @@ def _argv(name: str, option: str, value: Any) -> list[str]:
 
 _READERS: dict[str, Callable[[str, str, Any], Any]] = {
     "array": _array,
+    "capabilities": _capabilities,
     "command": _argv,
     "constraints": _constraints,
     "entrypoint": _argv,
@@ -213,6 +227,7 @@ def _job(params: Mapping[str, Any], options: Mapping[str, Any], parameters: dict
         "x_gpu": params.get("x_gpu") or {},
         "gpus": params.get("gpus") or 0,
         "kind": params["kind"] if params.get("gpus") else "",
+        "capabilities": options.get("capabilities") or [],
         "user": params.get("user") or "",
         "workdir": params.get("workdir") or "",
         "time_limit": params.get("time_limit") or 0,
@@ -270,6 +285,8 @@ def _container(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
     env = {NAME_VARIABLE: name, **{key: literal(value) for key, value in content["env"].items()}}
     if not content["gpus"]:
         env.setdefault("NVIDIA_VISIBLE_DEVICES", "void")  # every CUDA image requests all GPUs
+    if content["capabilities"]:
+        env.setdefault(driver_capabilities.VARIABLE, driver_capabilities.value_of(content["capabilities"]))
     container: dict[str, Any] = {"Image": content["image"], "Env": ["%s=%s" % item for item in env.items()]}
     optional = {"Command": "entrypoint", "Args": "command", "Mounts": "mounts", "User": "user", "Dir": "workdir"}
     container.update({key: content[option] for key, option in optional.items() if content[option]})

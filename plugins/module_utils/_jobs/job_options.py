@@ -22,6 +22,7 @@ JOB_OPTIONS: dict[str, dict[str, Any]] = {
     "array": {"type": "list", "elements": "dict"},
     "gpus": {"type": "int", "default": 1},
     "kind": {"type": "str", "default": "NVIDIA-GPU"},
+    "capabilities": {"type": "list", "elements": "str"},
     "constraints": {"type": "list", "elements": "str"},
     "x_gpu": {"type": "dict"},
     "mounts": {"type": "list", "elements": "str"},

@@ -75,10 +75,12 @@ def check_answer(
     for key, service in with_gpus(document).items():
         name, image = f"{stack}_{key}", image_of(service)
         own_variables = {key: str(value).replace("$$", "$") for key, value in (service.get("environment") or {}).items()}
-        machines = image_answers.machines(feasible.get(name, []), host_facts, image, answer["images"].get(image) or {}, own_variables)
+        of_image = image_answers.variables_of_image(image, answer["images"].get(image) or {}, host_facts)
+        machines = image_answers.machines(feasible.get(name, []), host_facts, image, of_image, own_variables)
         error, image_notes = image_requirement.check_image(name, image, machines)
         errors += [f"{error} {NOTHING}"] if error else []
-        notes += image_notes
+        video_note = image_requirement.video_note(name, service, {**of_image, **own_variables})
+        notes += [*image_notes, *([video_note] if video_note else [])]
     return errors, notes
 
 

@@ -14,15 +14,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ...module_utils._errors import Errors, GpuSwarmError
+from ...module_utils._gpu import driver_capabilities
 from .fields import Notes
 
-# Docker chooses its NVIDIA driver by GENERAL. It passes DRIVER on in NVIDIA_DRIVER_CAPABILITIES (daemon/nvidia_linux.go of moby/moby).
-GENERAL = ("gpu", "nvidia")
-DRIVER = ("compute", "compat32", "graphics", "utility", "video", "display")
 # Names of NVIDIA's driver: three of Docker (daemon/devices_nvidia_linux.go of moby/moby), and the CDI kind that Podman and others use.
 NVIDIA_DRIVERS = ("nvidia", "nvidia.cdi", "nvidia.runtime-hook", "nvidia.com/gpu")
 CDI = "cdi"  # Docker's driver for devices of any vendor, found only by their CDI names (daemon/cdi.go)
-DRIVER_VARIABLE = "NVIDIA_DRIVER_CAPABILITIES"
 _WRITE_COUNT = "Swarm allocates GPUs by number: write how many each task needs, such as count: 1."
 
 
@@ -32,10 +29,10 @@ class _Device(NamedTuple):
 
 
 class Reserved(NamedTuple):
-    """``resources`` are the generic resources of a service, ``capabilities`` the driver capabilities that it requests."""
+    """``resources`` are the generic resources of a service. ``capabilities`` is the value of NVIDIA_DRIVER_CAPABILITIES; '' if it requests none."""
 
     resources: list[dict[str, Any]]
-    capabilities: list[str]
+    capabilities: str
 
 
 def reserved(service: dict[str, Any], kind: str, where: str, notes: Notes) -> Reserved:
@@ -55,8 +52,8 @@ def reserved(service: dict[str, Any], kind: str, where: str, notes: Notes) -> Re
     if duplicates:
         raise GpuSwarmError(f"{below}.generic_resources has {', '.join(duplicates)} twice. Write it once, with the sum.")
     wanted = generic + ([(kind, sum(device.number for device in devices + gpus))] if devices + gpus else [])
-    capabilities = dict.fromkeys(name for device in devices + gpus for name in device.capabilities if name in DRIVER)
-    return Reserved([{"discrete_resource_spec": {"kind": name, "value": value}} for name, value in wanted], list(capabilities))
+    capabilities = driver_capabilities.value_of(name for device in devices + gpus for name in device.capabilities)
+    return Reserved([{"discrete_resource_spec": {"kind": name, "value": value}} for name, value in wanted], capabilities)
 
 
 def _list(reservations: dict[str, Any], key: str, where: str) -> list[Any]:
@@ -172,11 +169,11 @@ def _count(count: Any, where: str) -> int:
 def _capabilities(names: Any, where: str) -> list[str]:
     if not isinstance(names, list) or not names:
         raise GpuSwarmError(f"{where}: its capabilities are {_shown(names)}. Write capabilities: [gpu].")
-    unsupported = [name for name in names if name not in (*GENERAL, *DRIVER)]
+    unsupported = [name for name in names if name not in (*driver_capabilities.GENERAL, *driver_capabilities.CAPABILITIES)]
     if unsupported:
         raise GpuSwarmError(
             f"{where}: its capabilities have {', '.join(map(_shown, unsupported))}, which NVIDIA's driver does not support. Write capabilities: "
-            f"[gpu], and add only {', '.join(DRIVER)}."
+            f"[gpu], and add only {', '.join(driver_capabilities.CAPABILITIES)}."
         )
     return names
 

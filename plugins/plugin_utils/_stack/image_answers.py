@@ -53,14 +53,18 @@ def _images(answer: Mapping[Any, Any]) -> dict[str, Variables]:
     return {image: {str(key): str(value) for key, value in variables.items()} for image, variables in pairs}
 
 
+def variables_of_image(image: str, manager_variables: Variables, host_facts: Mapping[str, HostFacts]) -> Variables:
+    """Return the image's variables that the manager or a node reports; {} if unknown."""
+    return manager_variables or next((facts.images[image] for _host, facts in sorted(host_facts.items()) if facts.images.get(image)), {})
+
+
 def machines(
-    nodes: Iterable[Mapping[str, Any]], host_facts: Mapping[str, HostFacts], image: str, manager_variables: Variables, own_variables: Variables
+    nodes: Iterable[Mapping[str, Any]], host_facts: Mapping[str, HostFacts], image: str, image_variables: Variables, own_variables: Variables
 ) -> list[Machine]:
     """Return the nodes, each with the variables of a task on the node. These are the variables of the image and of the service (``own_variables``).
 
-    If a node does not have the image yet, use the image's variables that the manager or another node reports.
+    If a node does not have the image yet, use ``image_variables``.
     """
-    image_variables = manager_variables or next((facts.images[image] for _host, facts in sorted(host_facts.items()) if facts.images.get(image)), {})
     result = []
     for node in nodes:
         facts_here = host_facts.get(node["labels"].get(HOST_LABEL) or node["hostname"], HostFacts())

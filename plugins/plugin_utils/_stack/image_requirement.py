@@ -17,8 +17,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from ...module_utils._gpu.driver_capabilities import VARIABLE as CAPABILITIES
+from ...module_utils._gpu.driver_capabilities import includes_video
 from ...module_utils._ledger.node_labels import DEFAULT, about_gpus
 
 PREFIX, CUDA, DISABLED, LEGACY = "NVIDIA_REQUIRE_", "NVIDIA_REQUIRE_CUDA", "NVIDIA_DISABLE_REQUIRE", "CUDA_VERSION"
@@ -30,6 +32,8 @@ NOTES: dict[bool | None, str] = {
     False: "the toolkit there does not check that, so the tasks start but may fail later",
     None: "it is not known whether the toolkit there checks that, so the tasks may be refused or fail later",
 }
+# Words in the image or command of an encoder.
+ENCODER = re.compile(r"ffmpeg|nvenc|nvdec|cuvid|jellyfin|\bplex", re.IGNORECASE)
 # strconv.ParseBool of Go.
 TRUE_VALUES = ("1", "t", "T", "TRUE", "true", "True")
 _ATOM = re.compile(r"(?P<name>[^<>=!]+)(?P<sign>=|!=|<=|>=|<|>)(?P<value>[^<>=!].*)")
@@ -132,6 +136,21 @@ def check_image(service: str, image: str, machines: Iterable[Machine]) -> tuple[
         for enforced, consequence in NOTES.items()
         if by_enforcement[enforced]
     ]
+
+
+def video_note(name: str, service: Mapping[str, Any], variables: Mapping[str, str]) -> str | None:
+    """Return a note if the service looks like an encoder but gets no encoder from the driver. ``variables`` include those of the image, if known."""
+    words = [word for key in ("image", "entrypoint", "command") for word in _words(service.get(key))]
+    encoder = next((match.group() for match in map(ENCODER.search, words) if match), None)
+    if encoder is None or includes_video(variables):
+        return None
+    value = variables.get(CAPABILITIES)
+    lacks = f"its {CAPABILITIES} is {_shortened(value)}, without video" if value else f"neither it nor a known image sets {CAPABILITIES} with video"
+    return f"{name} has {encoder} in its image or command, but {lacks}. A task may find no encoder. Write capabilities: [gpu, video] for its GPUs"
+
+
+def _words(value: Any) -> list[str]:
+    return [str(word) for word in value] if isinstance(value, list) else [str(value or "")]
 
 
 def _describe(service: str, image: str, unmet: list[tuple[Machine, str]]) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors, messages_of
+from ...module_utils._gpu import driver_capabilities
 from ...module_utils._placement.node_match import is_constraint
 from . import equivalents, gpus, keys, mounts, placement, ports, protection, shapes, templates, unsupported_gpu_requests
 from .fields import Notes, Reader, kind_of, mapping, pairs, refuse_unknown, texts
@@ -102,12 +103,12 @@ def _reserves(service: dict[str, Any]) -> bool:
 def _translate_keys(service: dict[str, Any], where: str, context: Context) -> dict[str, Any]:
     """Return the keys whose values differ from the values in the file."""
     notes, errors = context.notes, Errors()
-    deploy, requested = errors.collect(_deploy, service, where, context, instead=(None, gpus.Reserved([], [])))
+    deploy, requested = errors.collect(_deploy, service, where, context, instead=(None, gpus.Reserved([], "")))
     result: dict[str, Any] = {"deploy": deploy}
     if service.get("environment") is not None or service.get("env_file") is not None:
         result["environment"] = errors.collect(_environment, service, where, context, instead={})
-    if requested.capabilities:  # as Docker's own NVIDIA driver does
-        result["environment"] = {gpus.DRIVER_VARIABLE: ",".join(requested.capabilities), **result.get("environment", {})}
+    if requested.capabilities:  # the service's own value wins
+        result["environment"] = {driver_capabilities.VARIABLE: requested.capabilities, **result.get("environment", {})}
     if service.get("labels") is not None:
         result["labels"] = errors.collect(shapes.name_values, service["labels"], f"{where}.labels")
     result["volumes"] = errors.collect(_all_mounts, service, where, notes)
@@ -150,7 +151,7 @@ def _deploy(service: dict[str, Any], where: str, context: Context) -> tuple[dict
     if resources or reservations:
         result_keys["resources"] = {key: value for key, value in (("limits", limits), ("reservations", reservations)) if value}
     errors.collect(_constraints, deploy.get("placement"), f"{where}.deploy.placement")
-    result = {key: value for key, value in result_keys.items() if value not in (None, {})} or None, requested or gpus.Reserved([], [])
+    result = {key: value for key, value in result_keys.items() if value not in (None, {})} or None, requested or gpus.Reserved([], "")
     errors.refuse(result)
     return result
 

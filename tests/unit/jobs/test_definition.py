@@ -58,7 +58,7 @@ def test_the_meaning_of_x_gpu_on_a_fleet_is_no_part_of_a_job():
 
 SAME = [{"retries": 3}, {"owner": "bob"}, {"command": []}, {"env": {}}, {"user": ""}]
 OTHER = [{"image": "cuda:12"}, {"command": ["x"]}, {"env": {"A": 1}}, {"gpus": 2}, {"kind": "VRAM"}, {"time_limit": 5}, {"mounts": ["target=/x"]}]
-OTHER += [{"x_gpu": {"cuda": ">=12.4"}}]
+OTHER += [{"x_gpu": {"cuda": ">=12.4"}}, {"capabilities": ["video"]}]
 
 
 @pytest.mark.parametrize("options", SAME, ids=str)
@@ -79,6 +79,25 @@ def test_a_job_without_gpus_sees_none_in_an_image_that_requests_all():
     (job,) = made(gpus=0)
     assert "NVIDIA_VISIBLE_DEVICES=void" in job.spec["TaskTemplate"]["ContainerSpec"]["Env"]
     assert job.spec["TaskTemplate"]["Resources"]["Reservations"]["GenericResources"] == []
+
+
+CAPABILITIES = [
+    ({"capabilities": ["video"]}, "compute,utility,video"),
+    ({"capabilities": ["gpu", "video", "utility"]}, "compute,utility,video"),
+    ({"capabilities": ["video"], "env": {"NVIDIA_DRIVER_CAPABILITIES": "all"}}, "all"),
+    ({"capabilities": ["video"], "array": [{"NVIDIA_DRIVER_CAPABILITIES": "all"}]}, "all"),
+]
+
+
+@pytest.mark.parametrize(("options", "value"), CAPABILITIES, ids=str)
+def test_capabilities_include_compute_and_utility_unless_the_job_sets_the_variable(options, value):
+    variables = made(**options)[0].spec["TaskTemplate"]["ContainerSpec"]["Env"]
+    assert [text for text in variables if text.startswith("NVIDIA_DRIVER")] == ["NVIDIA_DRIVER_CAPABILITIES=%s" % value]
+
+
+def test_the_order_of_capabilities_and_a_request_for_gpus_alone_do_not_make_another_job():
+    assert made(capabilities=["gpu", "video", "display"])[0].digest == made(capabilities=["display", "video"])[0].digest
+    assert made(capabilities=["gpu"])[0] == made()[0]
 
 
 IMAGES = {"a": "a:latest", "h:5000/a/b": "h:5000/a/b:latest", "h:5000/a:1": "h:5000/a:1", f"a:1@sha256:{64 * '0'}": f"a:1@sha256:{64 * '0'}"}
@@ -107,6 +126,8 @@ def test_mounts_have_the_form_of_docker(text):
 
 
 WRONG = {
+    "capability": ({"capabilities": ["gpu", "tpu"]}, "capabilities of the job train has 'tpu'. NVIDIA's driver has compute, utility, "),
+    "capabilities without a GPU": ({"capabilities": ["video"], "gpus": 0}, "has capabilities, but with gpus: 0 it sees no GPU"),
     "image": ({"image": " "}, "has no image"),
     "image's tag": ({"image": "lab/task:"}, "image of the job train is 'lab/task:', which is not a valid image name. Write it as name:tag"),
     "image's letters": ({"image": "lab/Task"}, "which is not a valid image name"),

@@ -203,6 +203,40 @@ def test_an_image_may_exist_only_on_another_node() -> None:
     assert "host-n1 has cuda 12.2" in str(judged(hostvars)[0])
 
 
+def video_notes(service: str, images: dict[str, dict[str, str]], in_images_of_nodes: dict[str, dict[str, str]] | None = None) -> list[str]:
+    host_facts, _notes = image_answers.read_answers({"inventory-1": answered(True, in_images_of_nodes or {})})
+    stack = document("services: {a: {%s}}" % service)
+    return deploy_preconditions.check_answer(answer(images=images), stack, "s", deploy_preconditions.Access({}, False), host_facts)[1]
+
+
+ENCODER = "image: jrottenberg/ffmpeg, gpus: [{count: 1}]"
+VARIABLE = "NVIDIA_DRIVER_CAPABILITIES"
+
+
+@pytest.mark.parametrize(
+    ("service", "on_manager", "on_node", "found"),
+    [
+        (ENCODER, None, None, "s_a has ffmpeg in its image or command, but neither it nor a known image sets NVIDIA_DRIVER_CAPABILITIES with video."),
+        (ENCODER, None, "compute,utility", "but its NVIDIA_DRIVER_CAPABILITIES is compute,utility, without video. A task may find no encoder."),
+        (ENCODER, "compute", None, "is compute, without video"),
+        (ENCODER + ", environment: {%s: utility}" % VARIABLE, "all", "all", "is utility, without video"),
+        ("image: x, command: [sh, -c, 'enc -c:v h264_NVENC'], gpus: [{count: 1}]", None, None, "s_a has NVENC in its image or command"),
+        ("image: x, entrypoint: ffmpeg -i x, gpus: [{count: 1}]", None, None, "s_a has ffmpeg"),
+        (ENCODER, None, "compute,utility,video", ""),
+        (ENCODER, "all", None, ""),
+        (ENCODER + ", environment: {%s: 'video, utility'}" % VARIABLE, None, None, ""),
+        ("image: jrottenberg/ffmpeg, gpus: [{count: 1, capabilities: [gpu, video]}]", "compute", "compute", ""),
+        ("image: jrottenberg/ffmpeg", None, None, ""),
+        ("image: complex/train, command: train, gpus: [{count: 1}]", None, None, ""),
+    ],
+)
+def test_an_encoder_that_does_not_request_video_is_noted(service: str, on_manager: str | None, on_node: str | None, found: str) -> None:
+    image = "jrottenberg/ffmpeg"
+    notes = video_notes(service, {image: {VARIABLE: on_manager} if on_manager else {}}, {image: {VARIABLE: on_node}} if on_node else {})
+    assert len(notes) == bool(found)
+    assert found in "".join(notes)
+
+
 def test_nodes_that_gave_no_answer_are_named() -> None:
     silent = {f"g{number}": {image_answers.ANSWER: {"failed": True, "msg": "it hangs"}} for number in range(7)}
     said = image_answers.read_answers({"m1": {}, **silent})[1]

@@ -34,7 +34,7 @@ def of(service: dict[str, Any]) -> Stack:
 DEPLOYED = {
     "gpu-support: count": (devices({**NVIDIA, "count": 1}), 1, None, 0),
     "gpu-support: count as text": (devices({**NVIDIA, "count": "2"}), 2, None, 0),
-    "gpu-support, formerly: gpu and utility": (devices({**NVIDIA, "capabilities": ["gpu", "utility"], "count": 1}), 1, "utility", 0),
+    "gpu-support, formerly: gpu and utility": (devices({**NVIDIA, "capabilities": ["gpu", "utility"], "count": 1}), 1, "compute,utility", 0),
     "gpu-support: options": (devices({**NVIDIA, "count": 1, "options": {"virtualization": "false"}}), 1, None, 1),
     "deploy: capabilities alone, with a count": (devices({"capabilities": ["gpu"], "count": 2}), 2, None, 0),
     "services: gpus": ({"gpus": [{"count": 2}]}, 2, None, 0),
@@ -42,7 +42,7 @@ DEPLOYED = {
     "the driver by its CDI kind": (devices({**NVIDIA, "driver": "nvidia.com/gpu", "count": 1}), 1, None, 0),
     "services: gpus by CDI": ({"gpus": [{"driver": "nvidia.cdi", "count": 2}]}, 2, None, 0),
     "gpu-support: by the hook": (devices({**NVIDIA, "driver": "nvidia.runtime-hook", "count": 1}), 1, None, 0),
-    "several devices": (devices({**NVIDIA, "count": 1}, {**NVIDIA, "capabilities": ["gpu", "video"], "count": 1}), 2, "video", 0),
+    "several devices": (devices({**NVIDIA, "count": 1}, {**NVIDIA, "capabilities": ["gpu", "video"], "count": 1}), 2, "compute,utility,video", 0),
 }
 BY_NUMBER, BY_SWARM = "Swarm allocates GPUs by number", "Swarm chooses the cards"
 NO_OTHER = "another `driver` than `nvidia`, and CDI names of other makers"

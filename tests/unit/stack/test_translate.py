@@ -71,17 +71,17 @@ def test_gpus_become_generic_resources(text: str, wanted: dict[str, int]) -> Non
 @pytest.mark.parametrize(
     ("text", "capabilities"),
     [
-        (DEVICES.format("devices", "{count: 1, capabilities: [gpu, video]}"), "video"),
-        (DEVICES.format("devices", "{count: 1, capabilities: [utility, gpu, compute]}"), "utility,compute"),
-        (DEVICES.format("devices", "{count: 1, capabilities: [graphics]}"), "graphics"),
-        ("gpus: [{count: 1, capabilities: [gpu, video]}, {count: 1, capabilities: [compute, video]}]", "video,compute"),
+        (DEVICES.format("devices", "{count: 1, capabilities: [gpu, video]}"), "compute,utility,video"),
+        (DEVICES.format("devices", "{count: 1, capabilities: [utility, gpu, compute]}"), "compute,utility"),
+        (DEVICES.format("devices", "{count: 1, capabilities: [graphics]}"), "compute,utility,graphics"),
+        ("gpus: [{count: 1, capabilities: [gpu, video]}, {count: 1, capabilities: [compute, display]}]", "compute,utility,video,display"),
         ("gpus: [{count: 1}]", None),
         (DEVICES.format("devices", "{count: 1, capabilities: [nvidia, gpu]}"), None),
         ("gpus: [{count: 1, capabilities: [gpu, video]}]\nenvironment: [NVIDIA_DRIVER_CAPABILITIES=all]", "all"),
         ("gpus: [{count: 1, capabilities: [gpu, video]}]\nenv_file: own.env", "display"),
     ],
 )
-def test_capabilities_of_the_driver_are_set_like_docker_sets_them(text: str, capabilities: str | None) -> None:
+def test_capabilities_of_the_driver_always_include_compute_and_utility(text: str, capabilities: str | None) -> None:
     service, notes = of_service(text, {"own.env": b"NVIDIA_DRIVER_CAPABILITIES=display\n"})
     assert service.get("environment", {}).get("NVIDIA_DRIVER_CAPABILITIES") == capabilities
     assert notes == []
