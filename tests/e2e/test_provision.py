@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from .conftest import BY_A_PERSON, MAIN, NODES, PROXY, PROXY_SETTING, Bare, Loud
-from .fleet import CONFIG_TOML, DAEMON_JSON, Fleet, Node, Run, advertised_as, wait_until
+from .fleet import DAEMON_JSON, Fleet, Node, Run, advertised_as, wait_until
 from .swarm import GPU_NODES, KIND, MARK, availabilities, availability_of, lease_of, member, named, shown
 from .work import all_running, by_hand, containers, remove, service
 
@@ -114,12 +114,6 @@ def test_a_finished_job_is_not_run_again(fleet: Fleet, inventory: Path, first: L
         assert "finished job once, which would run again (provision_remove_finished_jobs: true removes it)" in run.output
     finally:
         manager.docker("service", "rm", "once")
-
-
-def test_swarm_resource_is_derived_from_the_kind(fleet: Fleet, first: Loud) -> None:
-    for name in GPU_NODES:
-        lines = (fleet[name].read(CONFIG_TOML) or b"").decode().splitlines()
-        assert [line for line in lines if line.startswith("swarm-resource")] == ['swarm-resource = "DOCKER_RESOURCE_NVIDIA-GPU"']
 
 
 # -- without changes ----------------------------------------------------------------------------------------------------

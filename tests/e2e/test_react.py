@@ -333,16 +333,3 @@ def test_a_driver_hangs_for_longer_than_anyone_waits(fleet: Fleet, inventory: Pa
     run = fleet.playbook(inventory, "--limit", "h3", *settings())
     assert run.rc == 0, run.output
     assert spec(fleet, "h3")["Availability"] == "active"
-
-
-@pytest.mark.rare
-def test_deprovision_leaves_no_trace(fleet: Fleet, inventory: Path, before: dict[str, bytes]) -> None:
-    fleet["m1"].docker("service", "rm", "train")  # otherwise each window waits for free GPUs for its tasks, and no other node has any
-    for name, machine in before.items():
-        fleet[name].write(MACHINE, machine)
-    run = fleet.playbook(inventory, *settings(provision_disrupt="all"), playbook="fleet.gpu_swarm.deprovision")
-    assert run.rc == 0, run.output
-    for name in MANAGERS:
-        assert fleet[name].run("find", "/etc", "/run", "/usr/local", "/var/lib", "-xdev", "-path", "*gpu-swarm*") == ""  # the metrics are removed too
-        shown = fleet[name].run("systemctl", "show", "--property", "LoadState,ActiveState", UNIT).split()
-        assert shown == ["LoadState=not-found", "ActiveState=inactive"]
