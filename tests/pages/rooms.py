@@ -47,6 +47,7 @@ ROOMS = (
     Room("module_utils/_command", MANAGER, "gpu-swarm", "the command gpu-swarm: shows the fleet to people who are logged in on a manager"),
     Room("module_utils/_page", MANAGER, "one HTML file", "the page of the fleet: which data it shows, and the HTML file"),
     Room("module_utils/_view", MANAGER, "what people see", "the status and its tables, as managers and playbooks show them"),
+    Room("module_utils/_queue", MANAGER, "who starts next", "queues: which service waits, which is admitted next on which node, and why others wait"),
     Room("module_utils/_jobs", MANAGER, "one-shot work", "jobs as services that run once: submitted, tried again, their logs saved, removed"),
     Room("module_utils/_verify", MANAGER, "probe services", "which GPUs a test covers, its test services, and whether each task saw its own GPUs"),
     Room("module_utils/_node_spec", MANAGER, "labels, availability", "labels, availability and role of nodes, in one versioned update for each node"),

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Finds what the services of queues use now (pure): from their admission until their tasks have ended, shutting down included.
+
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from .._errors import GpuSwarmError
+from .._jobs.job_progress import forced
+from .._placement.census import Port, host_ports
+from .._placement.pending import UNITS, wanted_by
+from .._tasks.tasks import ALLOCATED, WAITING, epoch
+from .queue_state import ADMITTED, State, state_of
+from .queues import Queue
+from .waiting import owner_of, queue_of, time_limit_of
+
+
+class Running(NamedTuple):
+    """What one task of a queue uses.
+
+    ``ends`` is when its time limit ends it (seconds since 1970); None if nobody knows. If ``placed`` is false, the work was admitted, and swarm has
+    assigned no task yet. Then the ledger still shows its resources as free.
+    """
+
+    service_id: str
+    queue: str
+    owner: str
+    node: str
+    wants: Mapping[str, Any]  # amounts by resource kind, with CPUs and memory
+    ends: float | None = None
+    placed: bool = True
+    ports: frozenset[Port] = frozenset()
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        return {kind: amount for kind, amount in self.wants.items() if kind not in UNITS}
+
+
+def running_of(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], queues: Mapping[str, Queue], now: float) -> list[Running]:
+    """Return what the service uses; [] for a service that does not belong to a queue. ``tasks`` are all tasks of the service."""
+    queue = queue_of(service)
+    if queue is None:
+        return []
+    state, template = state_of(service), service["Spec"]["TaskTemplate"]
+    limit = _limit(service, queues.get(queue)) if state.state == ADMITTED else None
+    base = Running(service["ID"], queue, owner_of(service), "", {}, ports=frozenset(host_ports(service["Spec"])))
+    found = [
+        base._replace(node=task.get("NodeID") or "", wants=wanted_by(task.get("Spec") or template), ends=_end(task, limit, now))
+        for task in tasks
+        if task["Status"]["State"] in ALLOCATED
+    ]
+    if _awaits_its_task(state, template, tasks):
+        found.append(base._replace(node=state.node, wants=wanted_by(template), ends=None if limit is None else now + limit, placed=False))
+    return found
+
+
+def _awaits_its_task(state: State, template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> bool:
+    """Return whether the service was admitted, and swarm has not assigned the task of this attempt to its node."""
+    current = [task["Status"]["State"] for task in tasks if forced(task.get("Spec") or {}) == forced(template)]
+    return state.state == ADMITTED and all(task_state in WAITING for task_state in current)
+
+
+def _limit(service: Mapping[str, Any], queue: Queue | None) -> float | None:
+    try:
+        return time_limit_of(service, queue)
+    except GpuSwarmError:  # somebody changed the label after the admission
+        return None
+
+
+def _end(task: Mapping[str, Any], limit: float | None, now: float) -> float | None:
+    """Return when the task's time limit ends it. The time begins when the task runs."""
+    if limit is None:
+        return None
+    started = epoch(task["Status"].get("Timestamp")) if task["Status"]["State"] == "running" else None
+    return (now if started is None else started) + limit

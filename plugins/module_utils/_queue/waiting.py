@@ -1,0 +1,211 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Reads a service of the API as work of a queue, or says why it cannot be queued (pure).
+
+A queued service is one task. ``docker service create --replicas 0 --restart-condition none --label gpu-swarm.queue=research …`` submits it. A service
+without the label does not belong to a queue.
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Mapping, NamedTuple
+
+from .._errors import GpuSwarmError
+from .._ledger.owners import OWNER
+from .._placement.pending import UNITS
+from .._placement.scheduler import Demand, demand_of
+from .._printable import printable
+from .._swarm.image_name import is_image_name
+from .._swarm.owned_labels import PREFIX
+from .._tasks.tasks import epoch
+from .queue_state import HELD, MOST_MEMBERS, State, replicas_of, state_of
+from .queues import MOST_PRIORITY, NO_LIMIT, Queue, duration_s, shown_duration
+
+QUEUE, PRIORITY, TIME_LIMIT, GANG = PREFIX + "queue", PREFIX + "priority", PREFIX + "time-limit", PREFIX + "gang"
+STACK = "com.docker.stack.namespace"
+LONGEST = 100  # characters of a name or an owner in a label
+
+_GANG = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.-]{0,62}):(?P<rank>[0-9]{1,3})/(?P<size>[0-9]{1,3})(?P<any> any)?")
+_PRIORITY = re.compile(r"-?[0-9]{1,4}")
+
+
+class Gang(NamedTuple):
+    """The place of a service in its gang, from the label ``gpu-swarm.gang=NAME:RANK/SIZE``.
+
+    All nodes of a gang have the same model of GPU, unless the label ends with `` any``.
+    """
+
+    name: str
+    rank: int
+    size: int
+    same_model: bool
+
+
+class Work(NamedTuple):
+    """A service of a queue. ``since`` is when it was submitted (seconds since 1970). ``time_limit_s`` is None without a limit.
+
+    ``priority`` is None if the queue's own priority counts. ``keeps`` are the nodes that are kept for it. It never starts on the nodes in ``avoids``.
+    """
+
+    service_id: str
+    name: str
+    queue: str
+    owner: str
+    since: float
+    demand: Demand
+    priority: int | None = None
+    time_limit_s: float | None = None
+    gang: Gang | None = None
+    keeps: tuple[str, ...] = ()
+    avoids: tuple[str, ...] = ()
+
+    @property
+    def amounts(self) -> dict[str, int]:
+        """The reserved generic resources by kind: what the queue's caps and shares count."""
+        return {kind: amount for kind, amount in self.demand.wants.items() if kind not in UNITS}
+
+
+class Read(NamedTuple):
+    """A service of a queue as read: ``work``, or ``problem``, a sentence that says why it cannot be queued."""
+
+    service_id: str
+    name: str
+    queue: str
+    owner: str
+    state: State
+    work: Work | None = None
+    problem: str = ""
+
+
+def queue_of(service: Mapping[str, Any]) -> str | None:
+    """Return the name of the service's queue; None for a service that does not belong to a queue."""
+    name = (service["Spec"].get("Labels") or {}).get(QUEUE)
+    return None if name is None else shown(name)
+
+
+def owner_of(service: Mapping[str, Any]) -> str:
+    """Return the owner. All services without the label have the same owner, ``""``."""
+    return shown((service["Spec"].get("Labels") or {}).get(OWNER) or "")
+
+
+def read(service: Mapping[str, Any], queues: Mapping[str, Queue]) -> Read | None:
+    """Return the service as work of its queue; None for a service that does not belong to a queue."""
+    queue = queue_of(service)
+    if queue is None:
+        return None
+    found = Read(service["ID"], shown(service["Spec"]["Name"]), queue, owner_of(service), state_of(service))
+    problem = _shape_problem(service, found)
+    if problem:
+        return found._replace(problem=problem)
+    try:
+        return found._replace(work=_work(service, found, queues))
+    except GpuSwarmError as contradiction:
+        return found._replace(problem=contradiction.message)
+
+
+def time_limit_of(service: Mapping[str, Any], queue: Queue | None) -> float | None:
+    """Return the time limit in seconds; None without a limit. Raises GpuSwarmError if the label is unreadable, or exceeds the queue's limit."""
+    text = (service["Spec"].get("Labels") or {}).get(TIME_LIMIT)
+    most = queue.time_limit_s if queue else None
+    if text is None:
+        return most
+    seconds = None if text == NO_LIMIT else duration_s(text)
+    if seconds is None and text != NO_LIMIT:
+        raise GpuSwarmError("its label %s is %r; write a duration such as 90s, 30m, 8h or 2d, or none" % (TIME_LIMIT, shown(text)))
+    if queue and most is not None and (seconds is None or seconds > most):
+        raise GpuSwarmError("its time limit is %s, and the queue %s allows %s" % (shown(text), queue.name, shown_duration(most)))
+    return seconds
+
+
+def shown(text: Any) -> str:
+    return printable(str(text))[:LONGEST]
+
+
+# -- services that cannot be queued ----------------------------------------------------------------------------------
+
+
+def _shape_problem(service: Mapping[str, Any], found: Read) -> str:
+    """Return why a service of this kind cannot be queued; '' if it can."""
+    spec = service["Spec"]
+    template, labels = spec["TaskTemplate"], spec.get("Labels") or {}
+    if STACK in labels:
+        return "it belongs to the stack %s, whose next 'docker stack deploy' would end its work; remove it there, and run a job file instead: %s" % (
+            shown(labels[STACK]),
+            _job_file(template, found),
+        )
+    if "Replicated" not in (spec.get("Mode") or {}):
+        return "it is %s; a queue takes replicated services (--mode replicated --replicas 0)" % _mode(spec)
+    condition = (template.get("RestartPolicy") or {}).get("Condition") or "any"
+    if condition != "none":
+        return "swarm would start its tasks again (restart condition %s); create it with --restart-condition none" % shown(condition)
+    if replicas_of(spec) > 1:
+        return "it has %d replicas; a queued service is one task, so submit an array or a gang with a job file" % replicas_of(spec)
+    if replicas_of(spec) == 1 and found.state == State():
+        return "it was started outside of the queue, with 1 replica; create it with --replicas 0"
+    if found.state.state == HELD:
+        return "it is held: %s; 'gpu-swarm release %s' lets it run" % (found.state.result or "somebody held it", found.name)
+    zero = sorted(kind for kind, amount in demand_of(service).wants.items() if not amount)
+    if zero:
+        return "it reserves 0 of %s, which takes all of a node's; reserve a number" % ", ".join(map(shown, zero))
+    return ""
+
+
+def _mode(spec: Mapping[str, Any]) -> str:
+    return {"Global": "a global service", "GlobalJob": "a global job", "ReplicatedJob": "a replicated job"}.get(
+        next(iter(spec.get("Mode") or {}), ""), "a service without a mode"
+    )
+
+
+def _job_file(template: Mapping[str, Any], found: Read) -> str:
+    """Return the job file that runs the same image in the same queue. Commands and variables are not shown, because they may contain secrets."""
+    amounts = [(kind, amount) for kind, amount in demand_of({"ID": "", "Spec": {"TaskTemplate": template}}).wants.items() if kind not in UNITS]
+    image = str((template.get("ContainerSpec") or {}).get("Image") or "")
+    fields = [("name", found.name), ("image", shown(image.partition("@")[0]) if is_image_name(image) else "my/image")]
+    fields += [item for kind, amount in amounts[:1] for item in (("kind", shown(kind)), ("gpus", str(amount)))]
+    fields += [("queue", found.queue)] + ([("owner", found.owner)] if found.owner else [])
+    return "{%s}" % ", ".join("%s: %s" % field for field in fields)
+
+
+# -- labels ----------------------------------------------------------------------------------------------------------
+
+
+def _work(service: Mapping[str, Any], found: Read, queues: Mapping[str, Queue]) -> Work:
+    labels = service["Spec"].get("Labels") or {}
+    return Work(
+        found.service_id,
+        found.name,
+        found.queue,
+        found.owner,
+        epoch(service.get("CreatedAt")) or 0.0,
+        demand_of(service),
+        _priority(labels.get(PRIORITY)),
+        time_limit_of(service, queues.get(found.queue)),
+        _gang(labels.get(GANG)),
+        found.state.keeps,
+        found.state.avoids,
+    )
+
+
+def _priority(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not _PRIORITY.fullmatch(text) or abs(int(text)) > MOST_PRIORITY:
+        raise GpuSwarmError("its label %s is %r; write a whole number from -%d to %d" % (PRIORITY, shown(text), MOST_PRIORITY, MOST_PRIORITY))
+    return int(text)
+
+
+def _gang(text: str | None) -> Gang | None:
+    if text is None:
+        return None
+    match = _GANG.fullmatch(text)
+    if not match:
+        raise GpuSwarmError("its label %s is %r; write NAME:RANK/SIZE, such as train:0/2" % (GANG, shown(text)))
+    gang = Gang(match.group("name"), int(match.group("rank")), int(match.group("size")), not match.group("any"))
+    if not 2 <= gang.size <= MOST_MEMBERS or gang.rank >= gang.size:
+        text = "its label %s says rank %d of %d; a gang has 2 to %d members, and their ranks begin with 0"
+        raise GpuSwarmError(text % (GANG, gang.rank, gang.size, MOST_MEMBERS))
+    return gang
