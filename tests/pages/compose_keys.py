@@ -57,6 +57,10 @@ TRANSLATED = {
     "depends_on": ("a list without conditions, with a note about conditions", "Swarm starts services in no order. Let a service wait for the others"),
     "env_file": ("`environment`", "the file is on your machine. It is read there"),
     "gpus": ("`generic_resources` of `deploy.resources.reservations`", "Swarm allocates GPUs by number. `all` is an error"),
+    "ipc": (
+        "`host`: a tmpfs at `/dev/shm` with half of the limit of memory, or 8 GiB. `shm_size` wins. Others: left out, with a note",
+        "Swarm has no such option. Memory of the node and of other containers is not shared: [MPS](../run/sharing.md#mps) needs a bind of `/dev/shm`",
+    ),
     "mem_limit": ("`deploy.resources.limits.memory`", "the same limit"),
     "mem_reservation": ("`deploy.resources.reservations.memory`", "Swarm looks for a node with that much"),
     "network_mode": (
@@ -78,7 +82,6 @@ PROTECT = {
     "annotations": "a CDI name of NVIDIA is an error",
     "devices": "NVIDIA's devices are an error, with the number of GPUs to reserve",
     "device_cgroup_rules": "a rule for NVIDIA's devices is an error",
-    "ipc": "shared memory of the node and of other containers is lost",
 }
 OTHERS = {
     "profiles": ("the service is left out, with a note, unless `COMPOSE_PROFILES` names a profile", "as in Compose"),

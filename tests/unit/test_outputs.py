@@ -39,7 +39,7 @@ SHOWN = [
     ("reference/watcher.md", "faults of GPUs cannot be reported to the swarm's managers"),
     ("run/compose.md", "has no effect on Swarm and is ignored; instead: …"),
     ("run/compose.md", "swarm chooses the names of containers; other services use the name of the service"),
-    ("run/compose.md", "for more shared memory use shm_size"),
+    ("run/compose.md", "ipc: host becomes a tmpfs of … at …"),
     ("run/deploy.md", "No node could ever run it: reserve less, or change its constraints."),
     ("run/deploy.md", "unless swarm places … there first"),
     ("run/deploy.md", "tasks stop only when new ones run (update_config: order: start-first)"),

@@ -30,6 +30,11 @@ _RESTART = re.compile(r"no|always|unless-stopped|on-failure(?::(?P<most>[0-9]+))
 # The kernel's default, in microseconds.
 _PERIOD = 100_000
 SHM = "/dev/shm"
+GIB = 1024**3
+# The shared memory of a service with ``ipc: host`` and without a limit of memory. Frameworks for GPUs ask for 8 GiB or more. A tmpfs takes memory
+# only for what is written to it.
+SHM_OF_HOST = 8 * GIB
+NOT_SHARED = "Memory of the node and of other containers is not shared; MPS needs a bind mount of /dev/shm"
 
 
 def move_to_deploy(service: dict[str, Any], where: str) -> dict[str, Any]:
@@ -101,12 +106,30 @@ def _restart_policy(restart: Any, where: str) -> dict[str, Any]:
     return {}
 
 
-def shared_memory(shm_size: Any, targets: list[str], where: str, notes: Notes) -> list[dict[str, Any]]:
-    """Return a mount for ``shm_size``. As in Docker, this mount has no effect if the service mounts something else at the same path."""
+def shared_memory(service: dict[str, Any], targets: list[str], where: str, notes: Notes) -> list[dict[str, Any]]:
+    """Return a mount for ``shm_size``, or else for ``ipc: host``. As in Docker, it has no effect if the service mounts something else at its path."""
+    shm_size, ipc = service.get("shm_size"), text_of(service.get("ipc"), f"{where}.ipc")
     size_in_bytes = 0 if shm_size is None else size(shm_size, f"{where}.shm_size")
+    if ipc and (size_in_bytes or SHM in targets):
+        notes.ignored(where, "ipc", f"nothing: {'shm_size is set' if size_in_bytes else f'the service mounts something at {SHM}'}")
+    elif ipc and ipc != "host":
+        notes.ignored(where, "ipc", "for more shared memory use shm_size")
+    elif ipc:
+        size_in_bytes = _shared_memory_of_host(service, where, notes)
     if size_in_bytes and SHM in targets:
         notes.ignored(where, "shm_size", f"nothing: the service mounts something at {SHM}")
     return [{"type": "tmpfs", "target": SHM, "tmpfs": {"size": size_in_bytes}}] if size_in_bytes and SHM not in targets else []
+
+
+def _shared_memory_of_host(service: dict[str, Any], where: str, notes: Notes) -> int:
+    """Return the size of /dev/shm in bytes for ``ipc: host``. A node's own /dev/shm has half of its memory; so a service gets half of its limit."""
+    limits = ((service.get("deploy") or {}).get("resources") or {}).get("limits") or {}
+    limit = size(limits["memory"], f"{where}.deploy.resources.limits.memory") if limits.get("memory") is not None else 0
+    size_in_bytes = limit // 2 or SHM_OF_HOST
+    shown = f"{size_in_bytes / GIB:.3g} GiB" if size_in_bytes >= GIB else f"{size_in_bytes / 1024**2:.4g} MiB"
+    reason = "half of its limit of memory, against which used pages count" if limit else "the size for a service without a limit of memory"
+    notes.add(f"{where}.ipc: host becomes a tmpfs of {shown} at {SHM}, {reason}. {NOT_SHARED}. To choose the size, write shm_size instead of ipc")
+    return size_in_bytes
 
 
 def network_of_host(service: dict[str, Any], declared: dict[str, Any], where: str) -> list[str]:

@@ -59,8 +59,7 @@ def translate_service(name: str, definition: Any, file: str, context: Context) -
     result = {key: value for key, value in service.items() if key in keys.SERVICE}
     for key, value in service.items():
         if key in keys.INSTEAD and value not in (False, "", [], {}):  # such values request nothing
-            is_replaced = key == "ipc" and service.get("shm_size")
-            context.notes.ignored(where, key, "nothing: shm_size is set" if is_replaced else keys.INSTEAD[key])
+            context.notes.ignored(where, key, keys.INSTEAD[key])
     result.update(errors.collect(_translate_keys, service, where, context))
     _note_unreserved_gpus(result, where, context.notes)
     errors.collect(templates.refuse_in_service, result, where)
@@ -127,7 +126,7 @@ def _all_mounts(service: dict[str, Any], where: str, notes: Notes) -> list[Any] 
     result = errors.collect(mounts.translate_volumes, service.get("volumes") or [], f"{where}.volumes", notes, instead=[])
     if service.get("tmpfs"):
         result = [*result, *errors.collect(mounts.translate_tmpfs, service["tmpfs"], f"{where}.tmpfs", notes, instead=[])]
-    shared = errors.collect(equivalents.shared_memory, service.get("shm_size"), mounts.targets_of(result), where, notes, instead=[])
+    shared = errors.collect(equivalents.shared_memory, service, mounts.targets_of(result), where, notes, instead=[])
     result = [*result, *shared]
     errors.collect(mounts.refuse_same_target, result, where)
     errors.refuse(result)

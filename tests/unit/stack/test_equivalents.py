@@ -143,7 +143,7 @@ def test_keys_that_give_a_task_more_rights_are_a_note(option: str) -> None:
     assert note.startswith("compose.yml: services.a.security_opt has no effect on Swarm and is ignored")
 
 
-@pytest.mark.parametrize(("key", "value"), [("cgroup", "host"), ("userns_mode", "host"), ("pid", "host"), ("ipc", "host"), ("privileged", "true")])
+@pytest.mark.parametrize(("key", "value"), [("cgroup", "host"), ("userns_mode", "host"), ("pid", "host"), ("ipc", "none"), ("privileged", "true")])
 def test_keys_that_share_something_of_the_node_are_a_note(key: str, value: str) -> None:
     assert [note.split(" ")[1] for note in made(f"{key}: {value}")[1]] == [f"services.a.{key}"]
 
@@ -293,7 +293,7 @@ def test_a_ray_cluster() -> None:
     assert service["volumes"] == shared(10 * 2**30)["volumes"]
     assert service["deploy"]["resources"]["reservations"]["generic_resources"][0]["discrete_resource_spec"] == {"kind": "NVIDIA-GPU", "value": 2}
     assert stack.document["networks"] == {"host": {"external": True, "name": "host"}}
-    assert [note.split(" ")[1] for note in stack.notes] == ["the", "services.head.ipc", "services.head.devices"]
+    assert [note.split(" ")[1] for note in stack.notes] == ["the", "services.head.devices", "services.head.ipc"]
 
 
 def test_a_media_server() -> None:

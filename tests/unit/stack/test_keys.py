@@ -109,6 +109,7 @@ TRANSLATIONS = {
     "gpus: [{count: 1}]": {
         "deploy": {"resources": {"reservations": {"generic_resources": [{"discrete_resource_spec": {"kind": "NVIDIA-GPU", "value": 1}}]}}}
     },
+    "ipc: host": {"volumes": [{"type": "tmpfs", "target": "/dev/shm", "tmpfs": {"size": 8 * 1024**3}}]},
     "mem_limit: 1g": {"deploy": {"resources": {"limits": {"memory": "1073741824"}}}},
     "mem_reservation: 1g": {"deploy": {"resources": {"reservations": {"memory": "1073741824"}}}},
     "network_mode: host": {"networks": ["host"]},

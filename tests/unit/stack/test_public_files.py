@@ -65,10 +65,49 @@ def test_if_every_service_has_a_profile_one_must_be_chosen() -> None:
     assert list(of(text, COMPOSE_PROFILES="auto-cpu").document["services"]) == ["b"]
 
 
-@pytest.mark.parametrize(("more", "instead"), [("", "for more shared memory use shm_size"), (", shm_size: 16g", "nothing: shm_size is set")])
-def test_ipc_of_the_host_suggests_shm_size_unless_it_is_set(more: str, instead: str) -> None:
-    (note,) = of(f"services: {{a: {{image: lab/cuda, ipc: host{more}}}}}").notes
-    assert note == f"compose.yml: services.a.ipc has no effect on Swarm and is ignored; instead: {instead}"
+GIB = 1024**3
+
+
+@pytest.mark.parametrize(
+    ("more", "size", "said"),
+    [
+        ("", 8 * GIB, "a tmpfs of 8 GiB at /dev/shm, the size for a service without a limit of memory. Memory of the node and of other containers"),
+        ("mem_limit: 24g", 12 * GIB, "a tmpfs of 12 GiB at /dev/shm, half of its limit of memory, against which used pages count. Memory of"),
+        ("deploy: {resources: {limits: {memory: 3g}}}", 3 * GIB // 2, "a tmpfs of 1.5 GiB at /dev/shm, half of its limit"),
+        ("mem_limit: 256m", GIB // 8, "a tmpfs of 128 MiB at /dev/shm"),
+        ("mem_limit: 0", 8 * GIB, "a tmpfs of 8 GiB at /dev/shm, the size for a service without"),
+        ("shm_size: 0", 8 * GIB, "a tmpfs of 8 GiB at /dev/shm"),
+        ("shm_size: 16g", 16 * GIB, "ipc has no effect on Swarm and is ignored; instead: nothing: shm_size is set"),
+        ("shm_size: 1g, mem_limit: 24g", GIB, "nothing: shm_size is set"),
+        ("tmpfs: /dev/shm", None, "nothing: the service mounts something at /dev/shm"),
+    ],
+)
+def test_ipc_of_the_host_becomes_shared_memory_of_a_stated_size(more: str, size: int | None, said: str) -> None:
+    stack = of(f"services: {{a: {{image: lab/cuda, ipc: host{', ' * bool(more)}{more}}}}}")
+    (note,) = stack.notes
+    assert note.startswith("compose.yml: services.a.ipc")
+    assert said in note
+    (mount,) = stack.document["services"]["a"]["volumes"]
+    assert (mount["target"], mount.get("tmpfs", {}).get("size")) == ("/dev/shm", size)
+
+
+def test_a_bind_of_shared_memory_stays_as_it_is() -> None:
+    stack = of("services: {a: {image: lab/cuda, ipc: host, volumes: ['/dev/shm:/dev/shm']}}")
+    assert stack.document["services"]["a"]["volumes"] == ["/dev/shm:/dev/shm"]
+
+
+@pytest.mark.parametrize("ipc", ["shareable", "service:b", "none"])
+def test_another_ipc_is_left_out(ipc: str) -> None:
+    stack = of(f"services: {{a: {{image: lab/cuda, ipc: '{ipc}'}}}}")
+    assert stack.notes == ["compose.yml: services.a.ipc has no effect on Swarm and is ignored; instead: for more shared memory use shm_size"]
+    assert "volumes" not in stack.document["services"]["a"]
+
+
+@pytest.mark.parametrize(("keys", "said"), [("ipc: [host]", "services.a.ipc is a list"), ("ipc: host, mem_limit: many", "mem_limit is 'many'")])
+def test_an_ipc_or_a_limit_of_another_form_is_an_error(keys: str, said: str) -> None:
+    with pytest.raises(GpuSwarmError, match="compose.yml: ") as raised:
+        of(f"services: {{a: {{image: lab/cuda, {keys}}}}}")
+    assert said in raised.value.message
 
 
 def test_a_profile_that_no_service_has_is_named() -> None:

@@ -31,6 +31,7 @@ DEPLOYED: dict[str, dict[str, dict[str, int]]] = {
     "ray": {"ray-head": {"NVIDIA-GPU": 2}},
     "tmpl-secret": {"api": {}},
     "tum": {"app": {}, "db": {}},
+    "vllm-ipc": {"vllm-openai": GPU},
 }
 # Words of the notes of these files.
 NOTES = {
@@ -39,7 +40,8 @@ NOTES = {
     "n8n": ["services.ollama-cpu is skipped", "services.ollama-gpu is skipped"],
     "n8n gpu-nvidia": ["services.ollama-cpu is skipped", "services.ollama-gpu.container_name has no effect"],
     "plex": ["services.plex-worker.devices has no effect", "so it would see GPUs of others. Reserve the GPUs that it needs"],
-    "ray": ["the variable PORT is not set", "ipc has no effect on Swarm and is ignored; instead: nothing: shm_size is set", "devices has no effect"],
+    "ray": ["the variable PORT is not set", "devices has no effect", "ipc has no effect on Swarm and is ignored; instead: nothing: shm_size is set"],
+    "vllm-ipc": ["ipc: host becomes a tmpfs of 16 GiB at /dev/shm, half of its limit of memory"],
     "tmpl-secret": ["It is escaped, so that the container sees it unchanged"],
 }
 # The place of each error, and what to write.

@@ -330,15 +330,15 @@ def test_keys_without_meaning_are_dropped_and_named() -> None:
     service, notes = of_service("""
         container_name: t
         memswap_limit: 8g
-        ipc: host
+        ipc: shareable
         build: .
         cpuset: 0-3
         x-own: 1
         stop_signal: SIGINT
     """)
     assert service == {"stop_signal": "SIGINT"}
-    assert [note.split(" ")[1].rpartition(".")[2] for note in notes] == ["container_name", "memswap_limit", "ipc", "build", "cpuset"]
-    assert notes[-1] == "compose.yml: services.train.cpuset has no effect on Swarm and is ignored; instead: deploy.resources.limits.cpus"
+    assert [note.split(" ")[1].rpartition(".")[2] for note in notes] == ["container_name", "memswap_limit", "build", "cpuset", "ipc"]
+    assert notes[-2] == "compose.yml: services.train.cpuset has no effect on Swarm and is ignored; instead: deploy.resources.limits.cpus"
 
 
 def test_keys_without_meaning_on_a_network_of_a_service_are_dropped() -> None:
