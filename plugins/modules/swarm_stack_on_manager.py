@@ -185,22 +185,11 @@ incomplete:
   type: bool
 """
 
-import base64
-import json
-
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
-from ..module_utils._deployment import stack
-from ..module_utils._deployment.clashes import Existing, Wanted, clashes
-from ..module_utils._deployment.preflight import preflight
-from ..module_utils._dockerd.local_images import required
+from ..module_utils._deployment import swarm_answer
 from ..module_utils._errors import GpuSwarmError
-from ..module_utils._ledger.ledger import ledger
-from ..module_utils._ledger.listed import Listed
 from ..module_utils._swarm import manager_module, stack_command, stack_directory, stack_file, stack_objects, stack_versions
 from ..module_utils._swarm.manager import connect
-from ..module_utils._swarm.owned_labels import PREFIX
-from ..module_utils._swarm.registry import classify_error
-from ..module_utils._tasks.tasks import epoch, still_allocated
 
 OPTIONS = dict(
     stack=dict(type="str", required=True),
@@ -224,7 +213,7 @@ OPTIONS = dict(
 def run(params, check_mode):
     manager = connect(params)
     changed = False if check_mode else _change(manager, params)
-    answer = _read(manager, params)
+    answer = swarm_answer.read(manager, params)
     if params["keep"] is not None:
         changed = _keep(manager, params, "\n".join(answer["kept"] or ()), check_mode) or changed
     return dict(answer, changed=changed)
@@ -254,68 +243,6 @@ def _keep(manager, params, kept, check_mode):
     if changed:
         stack_file.store_text(manager, params["stack"], params["keep"])
     return bool(stack_versions.remove_unused(manager, params["stack"])) or changed
-
-
-def _read(manager, params):
-    name, tasks, services = params["stack"], list(manager.tasks()), manager.services()
-    listed = Listed(manager.nodes(), tasks, services, epoch(manager.time))
-    own = stack.of_stack(name, services)
-    labelled = listed._replace(nodes=stack.with_labels(listed.nodes, params["labels"]))
-    prediction = preflight(name, params["services"], labelled, PREFIX, params["prune"])
-    explained = ledger(listed, PREFIX, [service["ID"] for service in own])["explained"] if own else []
-    kept = stack_file.read_text(manager, name)
-    networks = manager.networks() if params["compared"] or params["networks"] or params["external"].get("networks") else []
-    return {
-        "nodes": prediction["nodes"],
-        "kinds": prediction["kinds"],
-        "preflight": prediction["explained"],
-        "pending_now": [service for service in explained if service["needed"] or service["without_tasks"]],
-        "progress": stack.progress(own, tasks),
-        "ending": still_allocated(stack.tasks_of(name, tasks), services, listed.nodes),
-        "taken": stack.taken(name, [spec["Name"] for spec in params["services"]], services),
-        "networks_taken": stack.networks_taken(name, params["networks"], networks),
-        "missing_objects": _missing(manager, params["external"], networks),
-        "clashes": _clashes(manager, params, listed, networks),
-        "unread": _unread(params["stack_file"], kept),
-        "objects": stack_objects.list_objects(manager, name) if params["compared"] is not None else {},
-        "images": {image: required(manager.image_environment(image)) for image in params["images"]},
-        "refused": _refused(manager, params["query"], params["logins"]),
-        "kept": None if kept is None else kept.split("\n"),
-    }
-
-
-def _missing(manager, external, networks):
-    return stack.missing_objects(external, {**manager.names(), "networks": stack.of_swarm(networks)}) if external else []
-
-
-def _unread(text, kept):
-    """Return why Docker cannot read the stack file, or ''. Raises GpuSwarmError if there is no docker command, before anything is created."""
-    if text is None:
-        return ""
-    docker = stack_command.docker_path()
-    return "" if text == kept else stack_command.refusal([docker], text)
-
-
-def _clashes(manager, params, listed, networks):
-    compared = params["compared"]
-    if compared is None:
-        return []
-    contents = compared.get("contents") or {}
-    wanted = Wanted(params["stack"], params["services"], params["prune"], compared.get("networks") or {}, compared.get("attached") or [], contents)
-    configs = manager.configs_labelled() if "configs" in contents else []
-    secrets = manager.secrets_labelled() if "secrets" in contents else []
-    return clashes(wanted, Existing(listed.nodes, listed.services, networks, configs, secrets, manager.node_id))
-
-
-def _refused(manager, images, packed_logins):
-    logins = json.loads(base64.b64decode(packed_logins)) if packed_logins else None
-    refused, silent = [], set()  # a query of a registry that does not answer can take half a minute, so query it only once
-    for image, registry in images.items():
-        if registry not in silent:
-            reason, answered = classify_error(manager.why_unreadable(image, None if logins is None else logins.get(registry, {})))
-            refused += [{"image": image, "said": reason}] if reason else []
-            silent.update([] if answered else [registry])
-    return refused
 
 
 def main():
