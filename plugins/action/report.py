@@ -23,7 +23,7 @@ from ..plugin_utils._fleet import identity
 from ..plugin_utils._fleet.inventory import current_answer, hosts_of
 from ..plugin_utils._fleet.model import Step
 from ..plugin_utils._fleet.room import without_room
-from ..plugin_utils._report import last_words, provision_tables, terminal, verify
+from ..plugin_utils._report import file_on_controller, last_words, provision_tables, terminal, verify
 from ..plugin_utils._report.rerun import this_command
 from ..plugin_utils._rollout import ends
 from ..plugin_utils._rollout.member import ASSESSED, member_of, view
@@ -42,15 +42,16 @@ OPTIONS = {
     "managers": {"type": "list", "elements": "str", "default": []},
     "service": {"type": "str", "default": ""},
     "what": {"type": "str", "choices": [*SECTIONS, *ANSWERS], "default": "all"},
-    "output": {"type": "str", "choices": ["table", "json", "html"], "default": "table"},
+    "output": {"type": "str", "choices": ["table", "json", "html", "ledger"], "default": "table"},
     "to": {"type": "path"},
     "recorded": {"type": "dict", "default": {}},
+    "saved": {"type": "dict", "default": {}},
     "grafana_url": {"type": "str", "default": ""},
     "fault_limit": {"type": "int", "default": PAUSED_PERCENT},
     "hosts": {"type": "list", "elements": "str"},
     "tested": {"type": "dict"},
 }
-IF_HTML = ("output", "html", ["to"])
+WITH_FILE = (("output", "html", ["to"]), ("output", "ledger", ["to"]))
 NEEDED = {"provision": ["steps"], "deprovision": ["steps"], "status": ["ledger"], "verify": ["hosts", "ledger", "tested"]}
 
 
@@ -62,7 +63,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp=None, task_vars=None):
         result = super().run(tmp, task_vars)
-        _validation, args = self.validate_argument_spec(argument_spec=OPTIONS, required_if=[IF_HTML, *(("of", *item) for item in NEEDED.items())])
+        _validation, args = self.validate_argument_spec(argument_spec=OPTIONS, required_if=[*WITH_FILE, *(("of", *item) for item in NEEDED.items())])
         reports = {"provision": self._report_plan, "deprovision": self._report_plan, "status": self._status, "verify": self._verify}
         run_words, answer = reports[args["of"]](args, task_vars)
         last_words.say(result, run_words)
@@ -137,6 +138,8 @@ class ActionModule(ActionBase):
             text = ""
         elif args["output"] == "html":
             text = self._write_page(args, fleet_status)
+        elif args["output"] == "ledger":
+            text = self._write_ledger(args)
         line = "" if args["service"] or not text else status.outcome(fleet_status)
         answer = {"waiting": fleet_status["waiting"], "not_ready": fleet_status["wrong"]}
         if ledger.get("msg"):
@@ -148,8 +151,19 @@ class ActionModule(ActionBase):
         from ..plugin_utils._report import page_on_controller  # imported here, because loading it takes 10 ms
 
         text = page_on_controller.page_of(args["ledger"], fleet_status, args["recorded"], args["grafana_url"], time.time())
+        return self._write(args["to"], text, page_on_controller.PAGE)
+
+    def _write_ledger(self, args):
+        from ..module_utils._deployment import saved_ledger  # imported here, because only this output needs it
+
+        if "saved" not in args["saved"]:
+            raise AnsibleActionFail(args["saved"].get("msg") or "The manager did not return the ledger to save. Run this again.")
+        kind = file_on_controller.Kind("saved ledger", f'"{saved_ledger.MARK}"'.encode(), "fleet.gpu_swarm.preflight compares Compose files with it")
+        return self._write(args["to"], saved_ledger.to_text(args["saved"]["saved"]), kind)
+
+    def _write(self, path, text, kind):
         try:
-            return page_on_controller.write(args["to"], text, check=self._task.check_mode)
+            return file_on_controller.write(path, text, kind, check=self._task.check_mode)
         except GpuSwarmError as problem:
             raise AnsibleActionFail(problem.message) from None
 

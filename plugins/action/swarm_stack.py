@@ -8,15 +8,18 @@ import base64
 import os
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
+from ..module_utils._deployment import saved_ledger
 from ..module_utils._errors import ErrorList, Errors, GpuSwarmError
 from ..module_utils._mask import mask
 from ..module_utils._printable import printable
 from ..module_utils._swarm.manager_options import CONNECTION_OPTIONS
 from ..module_utils._swarm.stack_command import DOCKER_CONFIG, FILE
+from ..module_utils._tasks.tasks import utc
 from ..plugin_utils._calls.delegation import Call, call_module
 from ..plugin_utils._calls.libraries import zip_file
 from ..plugin_utils._calls.managers import reason_of
@@ -27,7 +30,7 @@ from ..plugin_utils._stack import attachments, deploy_preconditions, deploy_verd
 from ..plugin_utils._stack.attachments import Swarm
 from ..plugin_utils._stack.deployment_wait import Steadiness, tolerate_silence, without_former_failures
 from ..plugin_utils._stack.document import load_compose
-from ..plugin_utils._stack.folder import Folder
+from ..plugin_utils._stack.folder import Folder, decode
 from ..plugin_utils._stack.placement import place_services
 from ..plugin_utils._stack.references import check_names
 from ..plugin_utils._stack.specification import specifications
@@ -45,6 +48,7 @@ OPTIONS = {
     "with_registry_auth": {"type": "bool", "default": False},
     "registries": {"type": "dict", "default": {}, "no_log": True},
     "query_registries": {"type": "bool", "default": True},
+    "ledger": {"type": "path"},
 }
 # Docker's rule for the name of a stack. The names of the services and networks of the stack begin with this name.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
@@ -63,9 +67,11 @@ class ActionModule(ActionBase):
         # False if the caller should try another manager.
         result["answered"] = True
         self._deployed = False
+        self._saved = None  # the swarm of the option ledger, in place of a manager
         self._masked: Callable[[str], str] = mask  # replaced below by a function that also hides values of the stack in Docker's answers
         try:
             self._refuse_arguments()
+            self._load_ledger()
             change = self._present if self._args["state"] == "present" else self._absent
             result.update(change())
             verdict = last_words.verdict_of(result.get("waiting", []), result.get("not_ready", []))
@@ -90,6 +96,19 @@ class ActionModule(ActionBase):
             )
         if self._args["state"] == "present" and not self._args["compose"]:
             raise GpuSwarmError(f"There is no Compose file for the stack {name}. Name it in compose: -e compose=compose.yml.")
+
+    def _load_ledger(self):
+        if not self._args["ledger"]:
+            return
+        if self._args["state"] != "present" or not self._task.check_mode:
+            raise GpuSwarmError(f"{self._args['ledger']} is a saved ledger, so the stack can only be checked: use check mode and state present.")
+        path = Path(self._args["ledger"]).absolute()
+        try:
+            content = path.read_bytes()
+        except OSError as problem:
+            raise GpuSwarmError(f"The saved ledger {path} cannot be read on this machine: {problem.strerror}. {saved_ledger.SAVE}") from problem
+        self._saved = saved_ledger.load(decode(content, str(path), "utf-8-sig"), path.name)
+        self._say(f"compared with the swarm as {path.name} has it, saved at {utc(self._saved.time) or 'an unknown time'}")
 
     # -- present ---------------------------------------------------------------------------------------------------
 
@@ -118,7 +137,7 @@ class ActionModule(ActionBase):
         refused = self._refusal(stack, specs, before)
         if refused:
             raise ErrorList(refused, f"The stack {name}", deploy_verdict.NOTHING, **{**result, "changed": False})
-        labelled = labelling.add(labels, labelling.Manager(self._api, self._call, self._who), deploy_verdict.NOTHING, self._task.check_mode)
+        labelled = bool(labels) if self._saved else self._label_nodes(labels)
         if self._task.check_mode:
             self._display.display(f"\n# {FILE}\n{result['stack_file']}")
             changed = result["changed"] or labelled
@@ -169,6 +188,10 @@ class ActionModule(ActionBase):
         for line in placed.lines:
             self._say(line)
         return stack._replace(document=placed.document), placed.labels, placed.placement
+
+    def _label_nodes(self, labels):
+        """Add the labels. Return whether any label was missing."""
+        return labelling.add(labels, labelling.Manager(self._api, self._call, self._who), deploy_verdict.NOTHING, self._task.check_mode)
 
     def _mark_replaced(self, stack, specs, before):
         return replaced.mark_replaced(
@@ -310,7 +333,8 @@ class ActionModule(ActionBase):
     # -- the manager -----------------------------------------------------------------------------------------------
 
     def _read(self, **options):
-        answer = self._call("fleet.gpu_swarm.swarm_stack_on_manager", {**self._api, "stack": self._args["name"], **options})
+        options["stack"] = self._args["name"]
+        answer = self._saved.answer(options) if self._saved else self._call("fleet.gpu_swarm.swarm_stack_on_manager", {**self._api, **options})
         if answer.get("incomplete"):
             why = deploy_verdict.deployment_error(str(answer.get("msg")), self._masked)
             raise GpuSwarmError(f"{self._who}: the stack {self._args['name']} could not be completely deployed or removed: {why}")

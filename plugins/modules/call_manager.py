@@ -17,7 +17,7 @@ options:
   module:
     description: The module, by its name in this collection.
     type: str
-    choices: [swarm_batch, swarm_explain, swarm_gpu_info, swarm_job, swarm_job_prune, swarm_record, swarm_stack]
+    choices: [swarm_batch, swarm_explain, swarm_gpu_info, swarm_job, swarm_job_prune, swarm_record, swarm_stack, swarm_stack_on_manager]
     required: true
   arguments:
     description:

@@ -64,12 +64,14 @@ options:
     choices: [all, free, holders, pending, faulty, usage, events, card]
     default: all
   output:
-    description: With V(json), O(of=status) prints one line of JSON. With V(html), it writes the page of the fleet to O(to).
+    description:
+      - With V(json), O(of=status) prints one line of JSON.
+      - With V(html), it writes the page of the fleet to O(to), and with V(ledger) O(saved).
     type: str
-    choices: [table, json, html]
+    choices: [table, json, html, ledger]
     default: table
   to:
-    description: The file for the page, on the controller. Required with O(output=html). In check mode, nothing is written.
+    description: The file to write, on the controller. Required with O(output=html) and O(output=ledger). In check mode, nothing is written.
     type: path
   grafana_url:
     description: The address of Grafana, to which the page links (C(gpu_swarm_grafana_url)). Empty for no link.
@@ -80,6 +82,11 @@ options:
       - The result of M(fleet.gpu_swarm.swarm_record) with C(what=page), for O(output=html). Without it, the page shows neither usage nor events.
     type: dict
     default: {}
+  saved:
+    description: The result of M(fleet.gpu_swarm.swarm_stack_on_manager) with C(save), for O(output=ledger).
+    type: dict
+    default: {}
+    version_added: 0.4.0
   fault_limit:
     description: The percentage of GPU nodes that may be paused for a fault (C(swarm_member_react_limit)), for O(of=status).
     type: int

@@ -84,6 +84,12 @@ options:
     description: Whether to check that the registries allow access to the images. If one refuses, nothing is deployed.
     type: bool
     default: true
+  ledger:
+    description:
+      - A saved ledger on the controller, with which the stack is compared instead of the swarm. Only in check mode.
+      - The playbook C(status) saves it with C(output=ledger).
+    type: path
+    version_added: 0.4.0
 seealso:
   - module: fleet.gpu_swarm.swarm_explain
 """

@@ -16,9 +16,9 @@ description:
     removes them when C(docker stack deploy) has read them. It also removes files of an earlier run that was killed.
 options:
   stack:
-    description: The name of the stack.
+    description: The name of the stack. Needed without O(save).
     type: str
-    required: true
+    default: ''
   services:
     description: Specifications of services, in the format of Docker's API. The module computes whether nodes have room for them.
     type: list
@@ -82,6 +82,11 @@ options:
         stack are removed.
     type: bool
     default: false
+  save:
+    description: Whether to return only RV(saved), and change nothing.
+    type: bool
+    default: false
+    version_added: 0.4.0
   keep:
     description:
       - The text of the deployed stack file. The module stores it in a config of the swarm, so that the next run can show what has changed since.
@@ -179,6 +184,11 @@ kept:
   returned: success
   type: list
   elements: str
+saved:
+  description: What the check of a deployment reads of the swarm, without environments, arguments and contents, for a file.
+  returned: with O(save)
+  type: dict
+  version_added: 0.4.0
 incomplete:
   description: Whether the deployment or the removal failed, so that a part of it may have been done. C(msg) has the reason.
   returned: failure
@@ -186,13 +196,13 @@ incomplete:
 """
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
-from ..module_utils._deployment import swarm_answer
+from ..module_utils._deployment import saved_ledger, swarm_answer
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._swarm import manager_module, stack_command, stack_directory, stack_file, stack_objects, stack_versions
 from ..module_utils._swarm.manager import connect
 
 OPTIONS = dict(
-    stack=dict(type="str", required=True),
+    stack=dict(type="str", default=""),
     services=dict(type="list", elements="dict", default=[]),
     labels=dict(type="dict", default={}),
     images=dict(type="list", elements="str", default=[]),
@@ -206,12 +216,15 @@ OPTIONS = dict(
     archive=dict(type="str", no_log=True),
     with_registry_auth=dict(type="bool", default=False),
     prune=dict(type="bool", default=False),
+    save=dict(type="bool", default=False),
     keep=dict(type="str", no_log=True),
 )
 
 
 def run(params, check_mode):
     manager = connect(params)
+    if params["save"]:
+        return dict(changed=False, saved=saved_ledger.save(manager))
     changed = False if check_mode else _change(manager, params)
     answer = swarm_answer.read(manager, params)
     if params["keep"] is not None:

@@ -22,6 +22,7 @@ MODULES = {
     "swarm_job_prune": ("removed", "wrong"),
     "swarm_record": ("recorded_since",),
     "swarm_stack": ("answered",),
+    "swarm_stack_on_manager": ("saved",),
 }
 # The values of these keys must be true as well. The module's action sets ``answered``. ``wrong`` means wrong arguments, which no other manager would
 # accept.

@@ -238,20 +238,24 @@ PLAYBOOKS = (
         details="The UUID of a GPU or MIG device, or its beginning. `-e card=GPU-5fa2e7a4` is the short form.",
     ),
     Setting(
-        "status_output", "str", "table", "the output format", choices=("table", "json", "html"), once=True,
-        details="`json` prints one line that begins with `{`. `html` writes the whole fleet as one page to the file `status_to`. `-e output=json` is "
-        "the short form.",
+        "status_output", "str", "table", "the output format", choices=("table", "json", "html", "ledger"), once=True,
+        details="`json` prints one line that begins with `{`. `html` writes the whole fleet as one page to the file `status_to`, and `ledger` writes "
+        "what the playbook preflight needs. `-e output=json` is the short form.",
     ),
     Setting(
-        "status_to", "path", None, "the file for `output=html`, on the machine that runs Ansible", once=True,
-        details="`-e to=fleet.html` is the short form. A relative path starts in your working directory. A file that is no page of a fleet is not "
-        "overwritten.",
+        "status_to", "path", None, "the file for `output=html` or `output=ledger`, on the machine that runs Ansible", once=True,
+        details="`-e to=fleet.html` is the short form. A relative path starts in your working directory. A file of another kind is not overwritten.",
     ),
     Setting(
         "status_textfile", "str", "", "the directory on the manager for a file with Prometheus metrics", once=True,
         wants="an absolute path", fits=_is_full_path,
         details="Use the existing directory of node_exporter's textfile collector, on Debian `/var/lib/prometheus/node-exporter`. "
         "`-e textfile=/var/lib/prometheus/node-exporter` is the short form. If it is empty, no file is written.",
+    ),
+    Setting(
+        "preflight_ledger", "path", None, "the saved ledger with which the Compose file is compared", once=True,
+        details="`-e ledger=ledger.json` is the short form. A relative path starts in your working directory. `status` writes it with "
+        "`output=ledger`.",
     ),
     Setting(
         "gpu_job_file", "path", None, "the job file, on the machine that runs Ansible", once=True,
@@ -337,7 +341,7 @@ FORMS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 # Prefixes of all settings. Users may have variables of their own with these prefixes, unless the name is nearly a setting.
 PREFIXES = (
     "provision_", "maintain_", "deprovision_", "gpu_node_", "nvidia_container_toolkit_", "swarm_member_", "swarm_manager_", "verify_",
-    "gpu_stack_", "gpu_job_", "prune_jobs_", "bundle_",
+    "gpu_stack_", "gpu_job_", "prune_jobs_", "bundle_", "preflight_",
 )  # fmt: skip
 # Variables with these prefixes that the playbooks register themselves.
 FACTS = ("gpu_node_assessed", "gpu_node_applied", "swarm_member_state", "swarm_member_waits_for", "gpu_stack_deployed")

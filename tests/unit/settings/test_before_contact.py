@@ -77,6 +77,7 @@ WRONG = {
     "status": ("servise=x what=fre", [f"servise {MISSPELT} service?", "what is 'fre', but must be all, free,"]),
     "status -e plan": ("plan=policy.yml owner_lable=x what=fre", [f"owner_lable {MISSPELT} owner_label?", "what is 'fre',", *OF_HOSTS[:3]]),
     "deploy": ("stak=x stat=absent gpu_stack_prun=yes", [f"stak {MISSPELT} stack?", f"stat {MISSPELT} state?", "Write gpu_stack_prune,"]),
+    "preflight": ("stak=x legder=y gpu_stack_prun=yes", [f"legder {MISSPELT} ledger?", f"stak {MISSPELT} stack?", "Write gpu_stack_prune,"]),
     "job": ("jobb=x wait=perhaps", [f"jobb {MISSPELT} job?", "wait is 'perhaps', but must be true or false."]),
     "prune_jobs": ("older-than=7d timer=maybe", [f"older-than {MISSPELT} older_than?", "timer is 'maybe', but must be true or false."]),
     "bundle": ("bundel=/tmp/x python=three", [f"bundel {MISSPELT} bundle?", "python is 'three', but must be a version such as 3.12."]),

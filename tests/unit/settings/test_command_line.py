@@ -21,6 +21,7 @@ SHORT = {
     "service": "status_service", "plan": "status_plan", "what": "status_what", "output": "status_output", "owner_label": "status_owner_label",
     "older_than": "prune_jobs_older_than", "keep_last": "prune_jobs_keep_last", "labels": "prune_jobs_labels", "timer": "prune_jobs_timer",
     "failed": "prune_jobs_failed", "bundle": "bundle_directory", "machines": "bundle_machines", "python": "bundle_python",
+    "ledger": "preflight_ledger",
 }  # fmt: skip
 MISSPELT = {
     "an additional letter": {"jobb": "job", "jobs": "job", "services": "service"},

@@ -29,6 +29,7 @@ OF = {
     "prune_jobs.yml": {name for name in DECLARED if name.startswith("prune_jobs_")} | {"gpu_job_log_directory"},
     "bundle.yml": {name for name in DECLARED if name.startswith("bundle_")},
     "deploy.yml": {name for name in DECLARED if name.startswith("gpu_stack_")},
+    "preflight.yml": {"preflight_ledger", *(f"gpu_stack_{name}" for name in ("compose", "name", "kind", "allow_pending", "prune"))},
     "verify.yml": {name for name in DECLARED if name.startswith("verify_")},
 }
 
