@@ -26,6 +26,7 @@ from ..plugin_utils._calls.managers import reason_of
 from ..plugin_utils._classes import labelling
 from ..plugin_utils._report import conclusion, last_words, terminal
 from ..plugin_utils._rollout.poll import poll, split_options
+from ..plugin_utils._settings.values import offered_devices
 from ..plugin_utils._stack import attachments, deploy_preconditions, deploy_verdict, image_answers, registries, replaced, secret_values, stack_yaml
 from ..plugin_utils._stack.attachments import Swarm
 from ..plugin_utils._stack.deployment_wait import Steadiness, tolerate_silence, without_former_failures
@@ -152,12 +153,15 @@ class ActionModule(ActionBase):
     def _translate(self, folder):
         """Return the stack of the Compose file. Report all errors of the file at once."""
         errors = Errors()
-        stack = errors.collect(translate, folder.text(), folder.name, folder.read, dict(os.environ), self._args["kind"])
+        stack = errors.collect(translate, folder.text(), folder.name, folder.read, dict(os.environ), self._args["kind"], self._offered)
         if stack:
             errors.collect(check_names, stack.document, self._args["name"])
         if errors.messages:
             raise ErrorList(errors.messages, folder.name, deploy_verdict.NOTHING)
         return stack
+
+    def _offered(self):
+        return offered_devices(self._vars, self._templar.template)
 
     def _query_options(self, stack):
         """Return options of the query before the deployment: all except the options that check whether the services fit."""

@@ -48,7 +48,7 @@ def _images_with_gpus(compose):
 
     folder = Folder(str(compose))
     try:
-        return images_with_gpus(translate(folder.text(), folder.name, folder.read, dict(os.environ)))
+        return images_with_gpus(translate(folder.text(), folder.name, folder.read, dict(os.environ), offered=None))
     except GpuSwarmError:
         return []
 

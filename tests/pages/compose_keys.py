@@ -55,6 +55,10 @@ TRANSLATED = {
     "cpu_quota": ("`deploy.resources.limits.cpus`", "Swarm limits CPUs as a number"),
     "cpus": ("`deploy.resources.limits.cpus`", "the same limit"),
     "depends_on": ("a list without conditions, with a note about conditions", "Swarm starts services in no order. Let a service wait for the others"),
+    "devices": (
+        "`GPU_SWARM_DEVICES` and a constraint, if a name of `gpu_swarm_devices` has the path. Otherwise an error",
+        "the guard gives [a device by name](../run/devices.md). For NVIDIA's devices, the error has the number of GPUs to reserve",
+    ),
     "env_file": ("`environment`", "the file is on your machine. It is read there"),
     "gpus": ("`generic_resources` of `deploy.resources.reservations`", "Swarm allocates GPUs by number. `all` is an error"),
     "ipc": (
@@ -80,7 +84,6 @@ PROTECT = {
     "security_opt": "a profile or `no-new-privileges` is an error, because it protects the task",
     "userns_mode": "`private` and similar values are an error, because they protect the task",
     "annotations": "a CDI name of NVIDIA is an error",
-    "devices": "NVIDIA's devices are an error, with the number of GPUs to reserve",
     "device_cgroup_rules": "a rule for NVIDIA's devices is an error",
 }
 OTHERS = {

@@ -22,6 +22,7 @@ from .._gpu import driver_capabilities
 from .._ledger.owners import OWNER
 from .._mask import MASK, mask, mask_value_in_key
 from .._placement.node_match import is_constraint
+from .._policy import offered_devices
 from .._policy.generic_resources import ENV_PREFIX
 from .._printable import printable
 from .._secret_names import has_secret, is_name_of_secret, is_secret_word
@@ -167,6 +168,11 @@ def _variable(name: str, where: str, key: Any, value: Any) -> str:
     text = _text(name, where, key, value)
     if is_meant_for_swarm(text):
         raise GpuSwarmError("%s of the job %s has one of swarm's fields within another template. %s. %s" % (key, name, WRITE, NOTHING))
+    if key == offered_devices.VARIABLE:
+        try:
+            offered_devices.constraints(text, (), "%s of the job %s" % (key, name))
+        except GpuSwarmError as problem:
+            raise GpuSwarmError("%s %s" % (problem.message, NOTHING)) from None
     return text
 
 
@@ -240,7 +246,10 @@ def _job(params: Mapping[str, Any], options: Mapping[str, Any], parameters: dict
     service = "%s-%s" % (name, digest[:12])
     placement = params.get("placement") or {}
     labels.update(placement.get("labels") or {})
-    return Job(service, digest, shown, _spec(name, service, labels, content, placement.get("constraints") or []))
+    constraints = list(placement.get("constraints") or [])
+    asked = content["env"].get(offered_devices.VARIABLE, "")
+    constraints += offered_devices.constraints(asked, [*content["constraints"], *constraints], offered_devices.VARIABLE)
+    return Job(service, digest, shown, _spec(name, service, labels, content, constraints))
 
 
 def _is_secret(name: str, value: str) -> bool:

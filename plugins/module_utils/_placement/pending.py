@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Sequence, Tuple
 
-from .._policy import generic_resources
+from .._policy import generic_resources, offered_devices
 from .._printable import shortened
 from .._tasks.tasks import age, reservations
 from . import node_match
@@ -170,7 +170,9 @@ def matches(spec: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
 def _unmet_placement(constraints: Sequence[str], platforms: Sequence[Mapping[str, Any]], places: Sequence[Place]) -> str:
     unmet = [constraint for constraint in constraints if not any(node_match.is_met(constraint, place.node) for place in places)]
     if unmet:
-        return "no node meets %s" % " or ".join(unmet)
+        devices = " and ".join(name for name in map(offered_devices.name_in_constraint, unmet) if name)
+        remedy = " (no node has such a device: add the paths of %s to gpu_swarm_devices, and run provision)" % devices if devices else ""
+        return "no node meets %s%s" % (" or ".join(unmet), remedy)
     if not any(node_match.runs_on(platforms, place.node) for place in places):
         names = ["%s/%s" % (platform.get("OS"), platform.get("Architecture")) for platform in platforms]
         return "no node has the image's platform, %s" % " or ".join(names)

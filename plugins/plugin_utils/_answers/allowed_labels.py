@@ -20,6 +20,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ...module_utils._health.label import LEFT_OUT, PAUSE, SHRINK, format_labels
 from ...module_utils._health.verdict import excluded_label
 from ...module_utils._ledger.pause_limit import ON_LOSS
+from ...module_utils._policy import offered_devices
 from ...module_utils._policy.labels import DEDICATED, RESERVED, Options
 from .answer import is_cpu
 from .cpu import ArchspecMissing, cpu_labels
@@ -60,7 +61,8 @@ def with_inventory_labels(answer: dict[str, Any], args: Mapping[str, Any]) -> di
     these labels.
 
     The labels say what happens if a card is lost (no label means the default), and whether the node is dedicated to services with a reservation. They
-    also name the excluded cards, and say whether somebody consented to run the node without these cards.
+    also name the excluded cards, and say whether somebody consented to run the node without these cards. Of the devices that services may have, the
+    setting chooses the names, and the node only says which of them it has.
     """
     if "labels" not in answer:
         return answer
@@ -71,6 +73,8 @@ def with_inventory_labels(answer: dict[str, Any], args: Mapping[str, Any]) -> di
         labels.update({key: "true"} if is_dedicated(args) else {})
         card_labels = [excluded_label(card, _consents(args)) for card in answer.get("left_out") or [] if "last_known" in card]
         labels.update({LEFT_OUT: format_labels(card_labels)} if card_labels else {})
+    if args.get("state", "present") == "present":
+        labels.update(offered_devices.labels(answer.get("devices"), args.get("devices") or ()))
     return {**answer, "labels": labels}
 
 

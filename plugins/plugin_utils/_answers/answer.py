@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from ...module_utils._policy import generic_resources
+from ...module_utils._policy import generic_resources, offered_devices
 from ...module_utils._printable import printable, printable_lines
 
 # Keys in a task's result on which Ansible acts (plugins/strategy and executor/task_executor of ansible-core). None of our modules returns them.
@@ -106,6 +106,11 @@ def is_memory(value: Any) -> bool:
     return isinstance(value, dict) and all(map(record({"devices": is_texts, "mib": is_count}), value.values()))
 
 
+def is_devices(value: Any) -> bool:
+    """Return whether these are paths of devices by the name under which services may have them."""
+    return isinstance(value, dict) and len(value) <= offered_devices.MOST and all(map(is_texts, value.values()))
+
+
 def is_addresses(value: Any) -> bool:
     """Return whether these are IP addresses by interface."""
     if not isinstance(value, dict):
@@ -141,6 +146,7 @@ PARTS: dict[str, Validator] = {
     "advertised": is_resources,
     "labels": lambda value: isinstance(value, dict),  # each item is checked separately, see _node_labels
     "labels_unknown": is_texts,
+    "devices": optional(is_devices),
     "cpu": lambda value: value is None or isinstance(value, dict),
     "missing": is_texts,
     "drift": is_texts,

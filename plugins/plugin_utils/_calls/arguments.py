@@ -36,6 +36,8 @@ def role_arguments(variables: Mapping[str, Any], template: Callable[[Any], Any])
         arguments = {"advertise": [], "extra_resources": []}
     if dedicated := template(variables.get("gpu_swarm_dedicated")):
         arguments["dedicated"] = dedicated
+    if devices := template(variables.get("gpu_swarm_devices")):
+        arguments["devices"] = devices
     planned = "_gpu_node_level" in variables
     level = template(variables.get("_gpu_node_level" if planned else "gpu_swarm_isolation"))
     return {**arguments, "isolation": level} if planned or level not in ("", None) else arguments

@@ -127,10 +127,10 @@ def _inconsistency_errors(task_vars: Mapping[str, Any], names: list[str], once: 
     hostvars = task_vars["hostvars"]
     managed = [name for name in names if not hostvars.raw_get(name).get(EXTERNAL)]
     yield from _inconsistent(hostvars, managed, [setting for setting in once if not setting.swarm])
-    yield from _inconsistent(hostvars, _fleet_hosts(task_vars, managed), [setting for setting in once if setting.swarm])
+    yield from _inconsistent(hostvars, fleet_hosts(task_vars, managed), [setting for setting in once if setting.swarm])
 
 
-def _fleet_hosts(task_vars: Mapping[str, Any], names: list[str]) -> list[str]:
+def fleet_hosts(task_vars: Mapping[str, Any], names: list[str]) -> list[str]:
     """Return these hosts and all other hosts in the groups of the inventory, including hosts that --limit excludes."""
     fleet_names = [name for group in GROUPS for name in task_vars.get("groups", {}).get(group, []) if name in task_vars["hostvars"]]
     return list(dict.fromkeys([*names, *fleet_names]))

@@ -12,7 +12,7 @@ Private to this collection; it may change without notice.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +55,10 @@ def _are_sizes(value: Any) -> bool:
 
 def _are_names_or_all(value: Any) -> bool:
     return isinstance(value, (bool, str)) or (isinstance(value, (list, tuple)) and all(isinstance(name, str) for name in value))
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)
 
 
 def _is_full_path(value: Any) -> bool:
@@ -101,6 +105,13 @@ PLAYBOOKS = (
         details="GPU nodes get the label `gpu.dedicated=true`. The label alone moves no task: a run and `status` list the services without a "
         "reservation on these nodes, each with the command that adds the constraint. If the label would evict tasks, `provision_disrupt` "
         "decides. See docs/operate/dedicated-nodes.md.",
+    ),
+    Setting(
+        "gpu_swarm_devices", "raw", {}, "devices besides GPUs that services may have, by name", empty=True,
+        wants="a mapping of names to lists of paths", fits=_is_mapping,
+        details="For example `{rdma: [/dev/infiniband/uverbs*, /dev/infiniband/rdma_cm]}`. A service asks for them with the variable "
+        "`GPU_SWARM_DEVICES=rdma`, and runs on a node that has them. Only character devices below `/dev` are given, but no GPUs of NVIDIA. A host or "
+        "group may have other devices than the rest of the fleet. See docs/run/devices.md.",
     ),
     Setting(
         "gpu_swarm_record", "bool", True, "whether the managers record who used which GPU, and what happened", once=True, swarm=True,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
@@ -20,6 +20,7 @@ from ...module_utils._compat.checks import check_accepted
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._node.card_metrics_file import check_directory
 from ...module_utils._node.node_options import argument_spec
+from ...module_utils._policy.offered_devices import check as check_devices
 from ...module_utils._policy.rules import check_extra, check_rules
 
 ROLE = "gpu_node_"
@@ -36,6 +37,8 @@ def _refusal(name: str, value: str) -> str | None:
         _CHECKS[name](json.loads(value))
     except GpuSwarmError as problem:
         text = problem.message
+        if text.startswith(name):
+            return text
         return f"{ROLE if text.startswith(name.removeprefix(ROLE)) else f'{name}: '}{text}"
     return None
 
@@ -68,4 +71,6 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "gpu_node_extra_resources": _check_extra,
     "gpu_node_accept_risks": check_accepted,
     "gpu_node_textfile": check_directory,
+    "gpu_node_devices": partial(check_devices, where="gpu_node_devices"),
+    "gpu_swarm_devices": partial(check_devices, where="gpu_swarm_devices"),
 }

@@ -20,7 +20,9 @@ from .declaration import Setting
 
 NOT_SHOWN = "a hidden value"
 # Settings whose contents nodes may refuse although the type is right.
-CHECKED = frozenset(("gpu_node_advertise", "gpu_node_extra_resources", "gpu_node_accept_risks", "gpu_node_textfile"))
+CHECKED = frozenset(
+    ("gpu_node_advertise", "gpu_node_extra_resources", "gpu_node_accept_risks", "gpu_node_textfile", "gpu_node_devices", "gpu_swarm_devices")
+)
 
 
 def is_template(value: Any) -> bool:

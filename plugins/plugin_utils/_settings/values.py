@@ -21,9 +21,11 @@ from typing import Any
 
 from ansible.errors import AnsibleError
 
+from ...module_utils._errors import GpuSwarmError
+from .check import fleet_hosts
 from .declaration import PLAYBOOKS, Setting
 from .roles import ROLES, declared_settings
-from .validation import contains_template, convert
+from .validation import contains_template, convert, value_error
 
 Template = Callable[[Any], Any]
 
@@ -34,6 +36,7 @@ FOR_STEPS = ("maintain_id", "gpu_node_on_loss", "gpu_node_isolation")
 # Settings of the whole run: gpu_swarm_plan.settings.
 FOR_RUN = tuple(setting.name for setting in PLAYBOOKS if setting.once and setting.name.startswith(("provision_", "gpu_swarm_")))
 
+DEVICES = "gpu_swarm_devices"
 # The default version is for hosts without the toolkit. If the setting is not set, an installed version stays.
 WITHOUT_DEFAULT = ("nvidia_container_toolkit_version",)
 
@@ -52,6 +55,20 @@ def values(
     play_values = _values_of_play(task_vars, settings, template)
     host_settings = [setting for setting in settings if setting.name not in play_values]
     return {name: {**play_values, **_values_of_host(hostvars, name, host_settings)} for name in names}
+
+
+def offered_devices(task_vars: Mapping[str, Any], template: Template) -> dict[str, list[str]]:
+    """Return the paths of gpu_swarm_devices by name, of this host and all hosts of the fleet together. Raises GpuSwarmError for a wrong value."""
+    offered: dict[str, list[str]] = {}
+    by_host = values(task_vars, fleet_hosts(task_vars, [task_vars["inventory_hostname"]]), [DEVICES], template, roles=())
+    for host, settings in by_host.items():
+        named = settings[DEVICES]
+        problem = value_error(declared_settings(())[DEVICES], named)
+        if problem:
+            raise GpuSwarmError(f"{host}: {problem}")
+        for name, paths in named.items():
+            offered[name] = list(dict.fromkeys([*offered.get(name, []), *paths]))
+    return offered
 
 
 def _values_of_play(task_vars: Mapping[str, Any], settings: Iterable[Setting], template: Template) -> dict[str, Any]:

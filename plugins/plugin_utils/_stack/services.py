@@ -14,9 +14,10 @@ from typing import Any
 from ...module_utils._errors import Errors, GpuSwarmError, SeveralErrors, messages_of
 from ...module_utils._gpu import driver_capabilities
 from ...module_utils._placement.node_match import is_constraint
-from . import equivalents, gpus, keys, mounts, placement, ports, protection, shapes, templates, unsupported_gpu_requests
+from . import equivalents, gpus, keys, mounts, named_devices, placement, ports, protection, shapes, templates, unsupported_gpu_requests
 from .fields import Notes, Reader, kind_of, mapping, pairs, refuse_unknown, texts
 from .folder import decode
+from .named_devices import Offered
 from .variables import Variables, read_variables
 
 RUNTIME = "runtime is not supported on Swarm: a task gets the default runtime of its node, which provision sets to nvidia. Remove it"
@@ -27,8 +28,8 @@ NONE_VISIBLE = ("", "void", "none")
 class Context:
     """The settings and results that all services of a file share."""
 
-    def __init__(self, kind: str, variables: Variables, read: Reader, notes: Notes) -> None:
-        self.kind, self.variables, self.read, self.notes = kind, variables, read, notes
+    def __init__(self, kind: str, variables: Variables, read: Reader, notes: Notes, offered: Offered) -> None:
+        self.kind, self.variables, self.read, self.notes, self.offered = kind, variables, read, notes, offered
         self.written: dict[str, Any] = {}  # the services before variables are replaced
         self.x_gpu: dict[str, placement.XGpu] = {}  # the x-gpu of services
         self.chosen = {profile.strip() for profile in variables.values.get("COMPOSE_PROFILES", "").split(",")}
@@ -62,6 +63,10 @@ def translate_service(name: str, definition: Any, file: str, context: Context) -
             context.notes.ignored(where, key, keys.INSTEAD[key])
     result.update(errors.collect(_translate_keys, service, where, context))
     _note_unreserved_gpus(result, where, context.notes)
+    asked, devices = errors.collect(named_devices.names_of, result, where, instead=[]), service.get("devices")
+    names = errors.collect(named_devices.translate, devices, asked, context.offered, f"{where}.devices", context.notes, instead=[])
+    if not errors.messages:
+        result = errors.collect(named_devices.with_names, result, names, where, instead=result)
     errors.collect(templates.refuse_in_service, result, where)
     result = {key: value for key, value in result.items() if value is not None}
     errors.refuse(result)

@@ -18,6 +18,7 @@ from ...module_utils._mask import mask_value_in_key
 from . import deploy_checks, document, keys, mounts, references, shapes, templates
 from .fields import Notes, Reader, mapping, not_known, refuse_unknown, text_of
 from .folder import decode
+from .named_devices import Offered
 from .placement import XGpu
 from .services import Context, translate_service
 from .variables import Variables, read_variables, replace_variables
@@ -40,9 +41,11 @@ class Stack(NamedTuple):
     x_gpu: dict[str, XGpu]
 
 
-def translate(text: str, name: str, read: Reader, environment: Mapping[str, str], kind: str = DEFAULT_KIND) -> Stack:
-    """Translate the text of the Compose file ``name``. Variables of ``environment`` override .env. All errors of the file are raised at once,
-    in the order of the file."""
+def translate(
+    text: str, name: str, read: Reader, environment: Mapping[str, str], kind: str = DEFAULT_KIND, offered: Offered = dict[str, list[str]]
+) -> Stack:
+    """Translate the text of the Compose file ``name``. Variables of ``environment`` override .env. ``offered`` returns the paths of the devices of
+    the fleet, by name. All errors of the file are raised at once, in the order of the file."""
     notes, errors = Notes(), Errors()
     env_content = read(ENV)
     env_values = {} if env_content is None else read_variables(decode(env_content, ENV), ENV, environment)
@@ -53,7 +56,7 @@ def translate(text: str, name: str, read: Reader, environment: Mapping[str, str]
         errors.refuse()
     replaced = errors.collect(replace_variables, written, variables, name)
     notes.texts += [f"{name}: the variable {variable} is not set, so it is empty" for variable in variables.unset]
-    context = Context(kind, variables, read, notes)
+    context = Context(kind, variables, read, notes, offered)
     stack = errors.collect(_translate_sections, _ComposeFile(replaced, written, name), context)
     if errors.messages:
         raise SeveralErrors(document.sort_by_place(errors.messages, written, name), stack)

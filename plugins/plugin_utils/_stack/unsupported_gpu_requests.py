@@ -42,11 +42,20 @@ def refuse(service: dict[str, Any], where: str) -> dict[str, Any]:
     return service
 
 
+def is_request(device: Any) -> bool:
+    """Return whether this entry of ``devices`` requests GPUs of NVIDIA."""
+    source = _text_of(device)
+    return bool(_DEVICE.match(source) or _CDI.match(source))
+
+
+def _text_of(device: Any) -> str:
+    return str(device.get("source") if isinstance(device, dict) else device).strip()
+
+
 def _requests(service: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for number, entry in enumerate(_as_list(service.get("devices"))):
-        source = str(entry.get("source") if isinstance(entry, dict) else entry).strip()
-        if _DEVICE.match(source) or _CDI.match(source):
-            yield f"devices[{number}]", _source_of(source)
+        if is_request(entry):
+            yield f"devices[{number}]", _source_of(_text_of(entry))
     for number, entry in enumerate(_as_list(service.get("volumes"))):
         parts = [str(entry.get("source")), str(entry.get("target"))] if isinstance(entry, dict) else str(entry).split(":")
         matching = [part for part in parts if _DEVICE.match(part) or _REQUEST.match(part)]

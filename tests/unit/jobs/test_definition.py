@@ -56,6 +56,20 @@ def test_the_meaning_of_x_gpu_on_a_fleet_is_no_part_of_a_job():
     assert job.spec["Labels"] == {**alone.spec["Labels"], "gpu-swarm.classes": "{}"}
 
 
+def test_a_job_that_asks_for_devices_runs_where_they_are():
+    written = {"array": [{"GPU_SWARM_DEVICES": "rdma"}, {"SEED": 1}], "constraints": ["node.role==worker"]}
+    placement = {"constraints": ["node.labels.gpu.cuda_ge_12_4==true"]}
+    asking, other = made(**written, placement=placement)
+    assert asking.spec["TaskTemplate"]["Placement"]["Constraints"] == [
+        "node.role==worker", "node.labels.gpu.cuda_ge_12_4==true", "node.labels.gpu-swarm.device.rdma==true",
+    ]  # fmt: skip
+    assert other.spec["TaskTemplate"]["Placement"]["Constraints"] == ["node.role==worker", "node.labels.gpu.cuda_ge_12_4==true"]
+    (job,) = made(env={"GPU_SWARM_DEVICES": "rdma,fuse"}, constraints=["node.labels.gpu-swarm.device.fuse == true"])
+    assert job.spec["TaskTemplate"]["Placement"]["Constraints"] == [
+        "node.labels.gpu-swarm.device.fuse == true", "node.labels.gpu-swarm.device.rdma==true",
+    ]  # fmt: skip
+
+
 SAME = [{"retries": 3}, {"owner": "bob"}, {"command": []}, {"env": {}}, {"user": ""}]
 OTHER = [{"image": "cuda:12"}, {"command": ["x"]}, {"env": {"A": 1}}, {"gpus": 2}, {"kind": "VRAM"}, {"time_limit": 5}, {"mounts": ["target=/x"]}]
 OTHER += [{"x_gpu": {"cuda": ">=12.4"}}, {"capabilities": ["video"]}]
@@ -136,6 +150,8 @@ WRONG = {
     "too long a time limit": ({"time_limit": 10**10}, "is 10000000000 seconds"),
     "variable": ({"env": {"a b": 1}}, "'a b' is not a valid name of a variable"),
     "a variable of Swarm": ({"env": {"DOCKER_RESOURCE_GPU": "x"}}, "is set by swarm from gpus and kind"),
+    "devices": ({"env": {"GPU_SWARM_DEVICES": "/dev/fuse"}}, "GPU_SWARM_DEVICES of the job train is '/dev/fuse', but '/dev/fuse' is not a name of"),
+    "devices in array": ({"array": [{"GPU_SWARM_DEVICES": "fuse"}, {"GPU_SWARM_DEVICES": "a b"}]}, "GPU_SWARM_DEVICES of the job train is 'a b'"),
     "a list": ({"env": {"A": [1]}}, "A is neither a text nor a number"),
     "quotes": ({"command": "sh -c 'x"}, "Close its quotes"),
     "empty array": ({"array": []}, "has 0 entries"),

@@ -207,6 +207,35 @@ def test_an_excluded_card_is_a_label_that_shows_consent(monkeypatch, args, left_
     assert result["labels"].get("fleet.gpu-swarm.left-out") == label
 
 
+OFFERED = {"rdma": ["/dev/infiniband/uverbs*"], "fuse": ["/dev/fuse"]}
+
+
+@pytest.mark.parametrize(
+    ("args", "devices", "labels"),
+    [
+        ({"devices": OFFERED}, {"rdma": ["/dev/infiniband/uverbs0"], "fuse": []}, {"gpu-swarm.device.rdma": "true"}),
+        ({"devices": OFFERED, "label_prefix": ""}, {"fuse": ["/dev/fuse"]}, {"gpu-swarm.device.fuse": "true"}),
+        ({"devices": OFFERED, "advertise": []}, {"fuse": ["/dev/fuse"]}, {"gpu-swarm.device.fuse": "true"}),
+        ({"devices": OFFERED}, None, {}),
+        # The names come from the setting, so a node cannot choose the key of a label.
+        ({"devices": OFFERED}, {"tpu": ["/dev/accel0"], "labels": ["x"], "../host": ["x"]}, {}),
+        ({}, {"rdma": ["/dev/infiniband/uverbs0"]}, {}),
+        ({"devices": {"Bad.name": ["/dev/fuse"]}}, {"Bad.name": ["/dev/fuse"]}, {}),
+        ({"devices": OFFERED, "state": "absent"}, {"fuse": ["/dev/fuse"]}, {}),
+    ],
+)
+def test_a_node_says_only_which_of_the_devices_of_the_setting_it_has(monkeypatch, args, devices, labels):
+    result, _calls = run(monkeypatch, args=args, reads=False, devices=devices, labels={"gpu-swarm.device.rdma": "true", "gpu-swarm.device.x": "true"})
+    assert result["labels"] == labels
+
+
+@pytest.mark.parametrize("devices", ["fuse", ["fuse"], {"fuse": True}, {"fuse": [1]}, {"fuse": "/dev/fuse"}, {str(name): [] for name in range(33)}])
+def test_devices_of_another_form_are_no_answer(monkeypatch, devices):
+    result, _calls = run(monkeypatch, args={"devices": OFFERED}, reads=False, devices=devices)
+    assert result["failed"]
+    assert "devices does not have the right form" in result["msg"]
+
+
 OF_ROLE = {ROLE_TASK: "apply", "gpu_node_has_gpus": True}
 RULES = [{"as": "gpu"}]
 
@@ -219,6 +248,8 @@ RULES = [{"as": "gpu"}]
         ({"gpu_node_has_gpus": False}, {"advertise": [], "extra_resources": []}),
         ({"gpu_node_has_gpus": "false"}, {"advertise": [], "extra_resources": []}),
         ({"gpu_swarm_dedicated": "yes"}, {"dedicated": "yes"}),
+        ({"gpu_swarm_devices": {"fuse": ["/dev/fuse"]}}, {"devices": {"fuse": ["/dev/fuse"]}}),
+        ({"gpu_swarm_devices": {}}, {}),
         ({"gpu_swarm_isolation": "reserved"}, {"isolation": "reserved"}),
         ({"gpu_swarm_isolation": False}, {"isolation": False}),  # an unquoted off
         ({"gpu_swarm_isolation": "reserved", "_gpu_node_level": "off"}, {"isolation": "off"}),

@@ -175,6 +175,10 @@ WRONG = {
     "an unknown kind": ({"kind": "H100"}, "No node of the swarm advertises the resource kind H100. Advertised are: NVIDIA-GPU"),
     "more than any node has": ({"gpus": 3}, "No node could ever run it"),
     "a constraint that no node meets": ({"constraints": ["node.labels.x==y"]}, "No node could ever run it"),
+    "devices that no node has": (
+        {"env": {"GPU_SWARM_DEVICES": "rdma"}},
+        r"no node has such a device: add the paths of rdma to gpu_swarm_devices, and run provision.* No node could ever run it",
+    ),
 }
 
 

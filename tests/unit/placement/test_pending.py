@@ -63,6 +63,9 @@ def test_different_groups_are_separate_and_the_largest_comes_first():
     ]
 
 
+NO_DEVICE = "(no node has such a device: add the paths of rdma to gpu_swarm_devices, and run provision)"
+
+
 @pytest.mark.parametrize("desired", ["shutdown", "remove"])
 def test_unwanted_tasks_do_not_wait(desired):
     assert groups([node()], [pending("t1", desired=desired)]) == []
@@ -131,6 +134,7 @@ def test_needs_that_no_single_node_meets_are_reported():
     ("constraints", "expected"),
     [
         (["node.labels.gpu.model==B200"], "no node meets node.labels.gpu.model==B200"),
+        (["node.labels.gpu-swarm.device.rdma == true"], f"no node meets node.labels.gpu-swarm.device.rdma == true {NO_DEVICE}"),
         (["node.labels.gpu.model==B200", "node.role==manager"], "no node meets node.labels.gpu.model==B200 or node.role==manager"),
         (
             ["node.labels.gpu.model==T4", "node.id==g2"],

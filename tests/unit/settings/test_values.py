@@ -13,10 +13,11 @@ import pytest
 from ansible.errors import AnsibleError
 from host_vars import GROUPS, HostVars
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.declaration import PLAYBOOKS
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.roles import declared_settings
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.validation import convert
-from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.values import FOR_RUN, FOR_TASKS, run_settings, values
+from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.values import FOR_RUN, FOR_TASKS, offered_devices, run_settings, values
 
 CHECKOUT = Path(__file__).parents[3]
 DECLARED = declared_settings()
@@ -94,6 +95,29 @@ def test_a_broken_template_on_one_host_does_not_affect_others():
     task_vars = {"inventory_hostname": "g1", "hostvars": Broken({"g1": {"provision_wait": "{{ wait }}"}, "g2": {"provision_wait": 5}})}
     found = values(task_vars, ["g1", "g2"], ["provision_wait"], lambda value: value)
     assert found == {"g1": {"provision_wait": 300}, "g2": {"provision_wait": 5}}
+
+
+def offered(variables, templated=None, play=None):
+    first = next(iter(variables))
+    task_vars = {**variables[first], **(play or {}), "inventory_hostname": first, "groups": GROUPS, "hostvars": HostVars(variables, templated)}
+    return offered_devices(task_vars, lambda value: value)
+
+
+def test_devices_are_those_of_all_hosts_together():
+    of_all = {"fuse": ["/dev/fuse"]}
+    own = {"fuse": ["/dev/fuse", "/dev/fuse2"], "capture": ["/dev/video*"]}
+    assert offered({"m1": {}, "g1": {}, "g2": {}}) == {}
+    assert offered({"m1": {"gpu_swarm_devices": of_all}, "g1": {"gpu_swarm_devices": own}, "g2": {"gpu_swarm_devices": ""}}) == own
+    assert offered({"m1": {}, "g1": {"gpu_swarm_devices": own}}) == own  # of the group of the GPU nodes alone
+    assert offered({"m1": {}, "g1": {"gpu_swarm_devices": {"fuse": "{{ paths }}"}}}, {"g1": {"gpu_swarm_devices": of_all}}) == of_all
+    # preflight runs on localhost without an inventory, and gets the setting with -e.
+    assert offered({"localhost": {"gpu_swarm_devices": of_all}}) == of_all
+    assert offered({"m1": {}, "g1": {"gpu_swarm_devices": own}}, play={"gpu_swarm_devices": of_all}) == of_all
+
+
+def test_wrong_devices_of_a_host_are_an_error_with_its_name():
+    with pytest.raises(GpuSwarmError, match=r"^g1: gpu_swarm_devices\.fuse\[0\] is '/etc/passwd', but must be an absolute path below /dev"):
+        offered({"m1": {}, "g1": {"gpu_swarm_devices": {"fuse": ["/etc/passwd"]}}})
 
 
 def test_settings_of_the_whole_run_are_read():

@@ -19,12 +19,14 @@ from plugins.plugin_utils._stack import unsupported_gpu_requests
 from plugins.plugin_utils._stack.specification import specifications
 from plugins.plugin_utils._stack.translate import Stack, translate
 
+OFFERED = {"dri": ["/dev/dri/*"], "fuse": ["/dev/fuse"], "rdma": ["/dev/infiniband/uverbs*"]}
 HOST = {"host": {"external": True, "name": "host"}}
 
 
 def of(text: str, more: str = "") -> Stack:
     service = indent(dedent(text).strip(), "    ")
-    return translate(f"services:\n  a:\n    image: lab/cuda\n{service}\n{dedent(more)}", "compose.yml", lambda _path: None, {})
+    text = f"services:\n  a:\n    image: lab/cuda\n{service}\n{dedent(more)}"
+    return translate(text, "compose.yml", lambda _path: None, {}, offered=lambda: OFFERED)
 
 
 def made(text: str, more: str = "") -> tuple[dict[str, Any], list[str]]:
@@ -244,10 +246,8 @@ def test_gpus_that_are_requested_in_another_way_are_an_error(text: str, message:
     assert "count: 1" in unsupported_gpu_requests.REMEDY
 
 
-@pytest.mark.parametrize(
-    "text", ["devices: [/dev/dri, /dev/infiniband]", "devices: [vendor.com/net=1]", "device_cgroup_rules: ['c 189:* rw']", "annotations: [a=b]"]
-)
-def test_devices_that_are_no_gpu_of_nvidia_are_a_note(text: str) -> None:
+@pytest.mark.parametrize("text", ["device_cgroup_rules: ['c 189:* rw']", "annotations: [a=b]"])
+def test_rules_and_annotations_that_are_about_no_gpu_are_a_note(text: str) -> None:
     service, (note,) = made(text)
     assert service == {}
     assert "has no effect on Swarm and is ignored" in note
@@ -288,16 +288,19 @@ volumes:
 
 
 def test_a_ray_cluster() -> None:
-    stack = translate(RAY, "compose.yml", lambda _path: None, {})
+    stack = translate(RAY, "compose.yml", lambda _path: None, {}, offered=lambda: OFFERED)
     service = stack.document["services"]["head"]
     assert service["volumes"] == shared(10 * 2**30)["volumes"]
     assert service["deploy"]["resources"]["reservations"]["generic_resources"][0]["discrete_resource_spec"] == {"kind": "NVIDIA-GPU", "value": 2}
     assert stack.document["networks"] == {"host": {"external": True, "name": "host"}}
-    assert [note.split(" ")[1] for note in stack.notes] == ["the", "services.head.devices", "services.head.ipc"]
+    assert service["environment"] == {"GPU_SWARM_DEVICES": "rdma"}
+    assert service["deploy"]["placement"]["constraints"] == ["node.role == manager", "node.labels.gpu-swarm.device.rdma==true"]
+    assert [note.split(" ")[1] for note in stack.notes] == ["the", "services.head.ipc"]
 
 
 def test_a_media_server() -> None:
-    stack = translate(MEDIA, "compose.yml", lambda _path: None, {})
+    stack = translate(MEDIA, "compose.yml", lambda _path: None, {}, offered=lambda: OFFERED)
+    assert stack.document["services"]["worker"]["environment"]["GPU_SWARM_DEVICES"] == "dri"
     assert stack.document["services"]["worker"]["hostname"] == "worker-{{.Node.Hostname}}"
     assert stack.document["volumes"]["codecs"] == {"name": "codecs-{{.Task.Slot}}"}
-    assert [note.split(" ")[1] for note in stack.notes] == ["services.worker.devices", "services.worker"]
+    assert [note.split(" ")[1] for note in stack.notes] == ["services.worker"]

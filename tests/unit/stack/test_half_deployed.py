@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from host_vars import GROUPS, HostVars
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import swarm_stack
 from ansible_collections.fleet.gpu_swarm.plugins.action.swarm_stack import ActionModule
@@ -32,13 +33,15 @@ ANSWER = {
 }  # fmt: skip
 SERVICE = {"service": "s_old", "id": "o1", "specified": "1", "failed": "", "job": False, "running": 1, "former": 0}
 
+Result = tuple[dict[str, Any], list[dict[str, Any]]]
+
 
 @pytest.fixture
 def run(tmp_path: Any) -> Any:
     """Deploy with these answers of the module that reads the swarm. Return the result, and the arguments of the module's calls."""
     (tmp_path / "compose.yml").write_text("services: {a: {image: i, environment: {TOKEN: s3cr3t-word}}}")
 
-    def call(*answers: dict[str, Any], check: bool = False, deployed: Any = None, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def call(*answers: dict[str, Any], check: bool = False, deployed: Any = None, task_vars: Any = None, **options: Any) -> Result:
         read, left = [], list(answers)
 
         def execute(module_name: str, module_args: dict[str, Any], task_vars: Any) -> dict[str, Any]:
@@ -53,10 +56,21 @@ def run(tmp_path: Any) -> Any:
         action._task = SimpleNamespace(args=args, check_mode=check, diff=False, delegate_to=None, environment=None, no_log=False, async_val=0)
         action._connection = SimpleNamespace(_play_context=SimpleNamespace(no_log=False), _shell=SimpleNamespace(tmpdir=None))
         action._display = SimpleNamespace(display=lambda _line: None, warning=lambda _line: None, columns=79)
-        action._execute_module, action._templar = execute, None
-        return action.run(task_vars={"inventory_hostname": "m1"}), read
+        action._execute_module, action._templar = execute, SimpleNamespace(template=lambda value: value)
+        inventory = {"groups": GROUPS, "hostvars": HostVars({"m1": {}})}
+        return action.run(task_vars={"inventory_hostname": "m1", **(task_vars or inventory)}), read
 
     return call
+
+
+def test_the_paths_of_devices_come_from_the_hosts_of_the_inventory(run: Any, tmp_path: Any) -> None:
+    (tmp_path / "compose.yml").write_text("services: {a: {image: i, devices: [/dev/fuse]}}")
+    variables = {"m1": {}, "g1": {"gpu_swarm_devices": {"fuse": ["/dev/fuse"]}}}
+    inventory = {"groups": GROUPS, "hostvars": HostVars(variables)}
+    (without, _read), (result, _asked) = run({}), run({}, check=True, task_vars=inventory)
+    assert "services.a.devices has /dev/fuse, which no name of gpu_swarm_devices has" in without["msg"]
+    assert "node.labels.gpu-swarm.device.fuse==true" in result["stack_file"]
+    assert "GPU_SWARM_DEVICES: fuse" in result["stack_file"]
 
 
 MADE = {**NO_OBJECTS, "networks": {"n1": "s_default"}, "services": {"s1": "s_a"}}

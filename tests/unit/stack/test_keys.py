@@ -87,7 +87,7 @@ def test_the_page_has_each_key_of_a_service_once() -> None:
 
 @pytest.mark.parametrize("key", sorted(keys.INSTEAD))
 def test_a_key_that_is_left_out_gives_the_note_of_the_page(key: str) -> None:
-    value = "[apparmor=unconfined]" if key == "security_opt" else "[a]" if key in ("devices", "device_cgroup_rules", "annotations") else "a"
+    value = "[apparmor=unconfined]" if key == "security_opt" else "[a]" if key in ("device_cgroup_rules", "annotations") else "a"
     stack = translate(f"services: {{a: {{image: i, {key}: {value}}}}}", "compose.yml", {}.get, {})
     assert stack.notes == [f"compose.yml: services.a.{key} has no effect on Swarm and is ignored; instead: {keys.INSTEAD[key]}"]
     assert stack.document["services"]["a"] == {"image": "i"}
@@ -105,6 +105,10 @@ TRANSLATIONS = {
     "cpu_quota: 50000": {"deploy": {"resources": {"limits": {"cpus": "0.500"}}}},
     "cpus: 2": {"deploy": {"resources": {"limits": {"cpus": "2"}}}},
     "depends_on: [a]": {"depends_on": ["a"]},
+    "devices: [/dev/fuse]": {
+        "environment": {"GPU_SWARM_DEVICES": "fuse"},
+        "deploy": {"placement": {"constraints": ["node.labels.gpu-swarm.device.fuse==true"]}},
+    },
     "env_file: [f]": {"environment": {"A": "1"}},
     "gpus: [{count: 1}]": {
         "deploy": {"resources": {"reservations": {"generic_resources": [{"discrete_resource_spec": {"kind": "NVIDIA-GPU", "value": 1}}]}}}
@@ -123,7 +127,8 @@ TRANSLATIONS = {
 
 @pytest.mark.parametrize("written", TRANSLATIONS)
 def test_a_key_becomes_what_the_page_says(written: str) -> None:
-    stack = translate(f"services: {{a: {{image: i, {written}}}}}", "compose.yml", {"f": b"A=1"}.get, {})
+    offered = {"fuse": ["/dev/fuse"]}
+    stack = translate(f"services: {{a: {{image: i, {written}}}}}", "compose.yml", {"f": b"A=1"}.get, {}, offered=lambda: offered)
     assert stack.document["services"]["a"] == {"image": "i", **TRANSLATIONS[written]}
 
 

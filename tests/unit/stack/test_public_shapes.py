@@ -39,8 +39,8 @@ NOTES = {
     "jinja": ["It is escaped, so that the container sees it unchanged"],
     "n8n": ["services.ollama-cpu is skipped", "services.ollama-gpu is skipped"],
     "n8n gpu-nvidia": ["services.ollama-cpu is skipped", "services.ollama-gpu.container_name has no effect"],
-    "plex": ["services.plex-worker.devices has no effect", "so it would see GPUs of others. Reserve the GPUs that it needs"],
-    "ray": ["the variable PORT is not set", "devices has no effect", "ipc has no effect on Swarm and is ignored; instead: nothing: shm_size is set"],
+    "plex": ["so it would see GPUs of others. Reserve the GPUs that it needs"],
+    "ray": ["the variable PORT is not set", "ipc has no effect on Swarm and is ignored; instead: nothing: shm_size is set"],
     "vllm-ipc": ["ipc: host becomes a tmpfs of 16 GiB at /dev/shm, half of its limit of memory"],
     "tmpl-secret": ["It is escaped, so that the container sees it unchanged"],
 }
@@ -60,14 +60,19 @@ REFUSED = {
     "services-net": ("network_mode is 'none'", "use one with internal: true."),
     "smallmem": ("memory is '16'", "write 16g if you mean gigabytes."),
 }
+# The devices of these files, and the example that the error gives to a fleet that has no names of devices.
+WITHOUT_NAMES = {
+    "plex": ("services.plex-worker.devices has /dev/dri, which no name", "gpu_swarm_devices: {dri: [/dev/dri/*]}, run provision"),
+    "ray": ("services.ray-head.devices has /dev/infiniband, which no name", "gpu_swarm_devices: {infiniband: [/dev/infiniband/*]}, run provision"),
+}
 # One error for each of its two volumes.
 TWO_ERRORS = "pwd"
 
 
-def stack_of(name: str) -> Stack:
+def stack_of(name: str, **offered: list[str]) -> Stack:
     file, _blank, profile = name.partition(" ")
     environment = {"PWD": "/work", "HOME": "/root", "COMPOSE_PROFILES": profile}
-    stack = translate((FOLDER / f"{file}.yml").read_text(encoding="utf-8"), f"{file}.yml", {}.get, environment)
+    stack = translate((FOLDER / f"{file}.yml").read_text(encoding="utf-8"), f"{file}.yml", {}.get, environment, offered=lambda: offered)
     specifications(stack.document, "s")  # as 'docker stack deploy' would send it
     return stack
 
@@ -85,16 +90,16 @@ def reserved(service: dict[str, Any]) -> dict[str, int]:
 
 @pytest.mark.parametrize("name", DEPLOYED)
 def test_a_public_file_is_translated(name: str) -> None:
-    stack = stack_of(name)
+    stack = stack_of(name, dri=["/dev/dri/*"], rdma=["/dev/infiniband/uverbs*"])
     assert {key: reserved(service) for key, service in stack.document["services"].items()} == DEPLOYED[name]
     expected = NOTES.get(name, [])
     assert [words in note for words, note in zip(expected, stack.notes, strict=True)] == [True] * len(expected), stack.notes
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", [*REFUSED, *WITHOUT_NAMES])
 def test_a_public_file_gives_one_error_that_says_what_to_write(name: str) -> None:
     (message,) = errors_of(name)
-    place, remedy = REFUSED[name]
+    place, remedy = {**REFUSED, **WITHOUT_NAMES}[name]
     assert message.startswith(f"{name}.yml: ")
     assert place in message
     assert remedy in message

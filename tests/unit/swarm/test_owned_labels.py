@@ -22,6 +22,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.owned_label
 
 PREFIX = "gpu-swarm."
 RECORD = "gpu-swarm.labels"
+DEVICE = "gpu-swarm.device.rdma"
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,7 @@ RECORD = "gpu-swarm.labels"
         ({RECORD: ""}, {}, {}, []),
         ({"a": "bob", "b": "bob"}, {"a": "1", "b": "1"}, {"a": "bob", "b": "bob"}, ["a", "b"]),
         ({"a": ""}, {"a": "1"}, {"a": ""}, ["a"]),
+        ({DEVICE: "true", RECORD: DEVICE}, {}, {}, []),
     ],
     ids=[
         "nothing",
@@ -53,6 +55,7 @@ RECORD = "gpu-swarm.labels"
         "empty record",
         "clash",
         "clash with an empty value",
+        "a device that the node no longer has",
     ],
 )
 def test_labels_are_computed(now, wanted, labels, clashes):
