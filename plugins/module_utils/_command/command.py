@@ -32,6 +32,7 @@ DONE, UNREADABLE, WRONG, WAITING = 0, 1, 2, 75
 REDRAW_S = 1.0
 PIPE_COLUMNS = 160  # top in a pipe
 ANSWER_S = 60  # how long the manager may take to answer
+_JSON = "print one line of JSON"
 _DESCRIPTION = "Show the GPUs of this swarm: who has them, what waits, and what happened.\nIt changes nothing."
 _EXAMPLES = """\
 examples:
@@ -51,7 +52,7 @@ exit status:
   0   no problem
   75  a node or a service waits (status, why)
   2   something is wrong (status, why), or an option is
-  1   the data could not be read"""
+  1   the data could not be read, or nothing has this name"""
 # Each command with its summary, and its examples with what they show.
 _HELP: Mapping[str, Sequence[str]] = {
     "status": [
@@ -161,12 +162,13 @@ def _paint() -> Paint:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=NAME, **_form(_DESCRIPTION, _EXAMPLES))
+    parser.add_argument("--json", action="store_true", help=_JSON)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     parsers = {}
     for name, (summary, *examples) in _HELP.items():
         form = _form(summary[0].upper() + summary[1:] + ".", "\n  ".join(["examples:", *examples]))
         parsers[name] = commands.add_parser(name, help=summary, **form)
-        parsers[name].add_argument("--json", action="store_true", help="print one line of JSON")
+        parsers[name].add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=_JSON)  # keeps a --json before the command
     section = "%s (default: %s)" % (", ".join(SECTIONS), SECTIONS[0])
     parsers["status"].add_argument("section", nargs="?", choices=SECTIONS, default=SECTIONS[0], metavar="SECTION", help=section)
     parsers["why"].add_argument("service", metavar="SERVICE", help="the name or id of a service")
@@ -273,8 +275,9 @@ def _events(arguments: argparse.Namespace, places: Places, now: float) -> Answer
 
 
 def _card(arguments: argparse.Namespace, places: Places, now: float) -> Answer:
-    answer = recorded.card(places.record, arguments.uuid, now)
-    reading = read_cards(places.cards, now).get(answer["uuid"])
+    readings = read_cards(places.cards, now)
+    answer = recorded.card(places.record, arguments.uuid, now, readings)
+    reading = readings.get(answer["uuid"])
     return Answer(dict(answer, activity=reading), lambda width: text_of(dict(answer, activity=reading), width))
 
 

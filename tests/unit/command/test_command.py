@@ -140,6 +140,33 @@ def test_the_history_of_a_card_has_its_tasks_its_events_and_what_it_is_doing(gpu
     assert [answer["activity"], len(answer["allocations"]), len(answer["events"])] == [reading, 3, 1]
 
 
+def test_a_card_that_nobody_knows_is_an_error(gpu_swarm, written):
+    unknown = (1, "", "gpu-swarm: No card begins with GPU-deadbeef. 'gpu-swarm who NODE' on a manager lists the cards of a node.\n")
+    assert gpu_swarm("card", "GPU-deadbeef") == unknown
+    assert gpu_swarm("--json", "card", "GPU-deadbeef") == unknown
+    hostile = gpu_swarm("card", "GPU-" + HOSTILE)
+    assert (hostile[0], hostile[1], hostile[2].count("\n")) == (1, "", 1)
+
+
+def test_a_card_of_the_fleet_that_no_task_had_has_an_empty_history(gpu_swarm, written):
+    """The last reading of the swarm has the card, or the card is in this machine."""
+    with open(written / "snapshot.json", encoding="utf-8") as stream:
+        never_used = next(row["card"] for row in json.load(stream)["cards"] if row["card"] not in (None, A))
+    (written / "cards.json").write_text(json.dumps({"version": 1, "at": NOW, "cards": [{"uuid": "GPU-11111111"}]}))
+    for uuid in (never_used, "GPU-11111111"):
+        status, out, err = gpu_swarm("card", uuid, "--json")
+        assert (status, err, json.loads(out)["uuid"], json.loads(out)["allocations"]) == (0, "", uuid, [])
+    (written / "snapshot.json").unlink()  # nobody can say which cards the fleet has
+    assert gpu_swarm("card", "GPU-deadbeef")[0] == 0
+
+
+@pytest.mark.parametrize("command", CALLS, ids=" ".join)
+def test_json_may_stand_before_or_after_the_command(gpu_swarm, written, command):
+    before, after = gpu_swarm("--json", *command), gpu_swarm(*command, "--json")
+    assert before == after
+    assert isinstance(json.loads(before[1]), dict)
+
+
 def test_old_readings_of_a_card_are_not_shown(gpu_swarm, written):
     (written / "cards.json").write_text(json.dumps({"version": 1, "at": NOW - 3600, "cards": [{"uuid": A, "temperature_c": 71}]}))
     assert "Now:" not in gpu_swarm("card", A)[1]
