@@ -23,6 +23,19 @@ options:
     required: true
 """
 
+    # For modules that install something on a machine.
+    MACHINE = r"""
+options:
+  docker_socket:
+    description: The Docker daemon's socket.
+    type: path
+    default: /var/run/docker.sock
+  state_dir:
+    description: The directory of this collection's files on the machine.
+    type: path
+    default: /var/lib/gpu-swarm
+"""
+
     # For plugins that need a manager's view of its swarm.
     LEDGER = r"""
 options:

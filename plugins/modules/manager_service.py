@@ -47,18 +47,11 @@ options:
     description: The address of Grafana, to which the page links. If empty, the page has no link.
     type: str
     default: ''
-  docker_socket:
-    description: The Docker daemon's socket.
-    type: path
-    default: /var/run/docker.sock
-  state_dir:
-    description: The directory of this collection's files on the machine.
-    type: path
-    default: /var/lib/gpu-swarm
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.attributes.no_diff
   - fleet.gpu_swarm.internal
+  - fleet.gpu_swarm.internal.machine
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """

@@ -39,18 +39,11 @@ options:
     description: The maximum size of a log, in MiB. If a log is larger, it is not saved, and its service stays. V(0) means no limit.
     type: int
     default: 1024
-  docker_socket:
-    description: The Docker daemon's socket.
-    type: path
-    default: /var/run/docker.sock
-  state_dir:
-    description: The directory of this collection's files on the machine.
-    type: path
-    default: /var/lib/gpu-swarm
 extends_documentation_fragment:
   - fleet.gpu_swarm.attributes
   - fleet.gpu_swarm.attributes.no_diff
   - fleet.gpu_swarm.internal
+  - fleet.gpu_swarm.internal.machine
 author:
   - The fleet.gpu_swarm authors (@fleet)
 """
