@@ -48,7 +48,7 @@ options:
       - If not given, the module tries the libraries that it keeps on the node. If they are missing, the controller sends its copies.
     type: path
   timeout:
-    description: How long to wait for a restart of the daemon, and for another run on the same node, in seconds.
+    description: How long to wait for a restart of the daemon, and for another run on the same node, in seconds. At least 1.
     type: int
     default: 120
 extends_documentation_fragment:
@@ -412,6 +412,9 @@ def _load_watcher():
 
 def main():
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
+    for name in ("timeout", "nvml_timeout"):  # the role's variables are in the message of the action
+        if module.params[name] < 1:
+            module.fail_json(msg="%s is %d, but must be 1 or more, in seconds. Nothing was changed." % (name, module.params[name]))
     module.params["library_path"] = module.params["library_path"] or write_received(module.params["libraries"], module.tmpdir)
     node = Node(module.params, run=run, move=module.atomic_move, diff=module._diff, load=_load_watcher)
     try:

@@ -138,7 +138,7 @@ options:
     type: bool
     default: true
   wait_timeout:
-    description: The maximum time to wait, in seconds.
+    description: The maximum time to wait, in seconds. With V(0), the module looks at the jobs once.
     type: int
     default: 3600
   log_directory:

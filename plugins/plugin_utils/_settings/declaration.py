@@ -285,7 +285,10 @@ PLAYBOOKS = (
         details="`failed` means jobs that did not complete. `-e again=failed` is the short form.",
     ),
     Setting("gpu_job_wait", "bool", True, "whether to wait until all jobs have finished", once=True, details="`-e wait=false` is the short form."),
-    Setting("gpu_job_wait_timeout", "int", 3600, "how long to wait", unit=SECONDS, once=True),
+    Setting(
+        "gpu_job_wait_timeout", "int", 3600, "how long to wait", unit=SECONDS, once=True,
+        details="With `0`, the run looks at the jobs once. As after any other wait, its exit status is 75 if a job has not ended.",
+    ),
     Setting(
         "gpu_job_log_directory", "str", "/var/lib/gpu-swarm/jobs", "the directory on the manager for the logs of jobs", once=True,
         wants="an absolute path", fits=_is_full_path, details="Each task has its own file, which only root can read. Nothing removes these files.",
@@ -338,6 +341,7 @@ LIMITS: dict[str, tuple[int, int | None]] = {
     "gpu_stack_wait_timeout": (0, None),
     # 0 is not allowed, because nothing answers within 0 seconds.
     "gpu_node_nvml_timeout": (1, None),
+    "gpu_node_timeout": (1, None),
     "swarm_member_join_timeout": (1, None),
     "swarm_member_port_timeout": (1, None),
     "verify_timeout": (1, None),

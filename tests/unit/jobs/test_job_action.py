@@ -33,7 +33,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return []
 
 
-def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.MonkeyPatch, **given: Any) -> tuple[Any, list[str]]:
+def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.MonkeyPatch, wait_s: int = 60, **given: Any) -> tuple[Any, list[str]]:
     module: Any = swarm_job.ActionModule.__new__(swarm_job.ActionModule)
     messages: list[str] = []
     module._options, module._who, module._placement = {"name": "sweep", "again": again, **given}, "m1", {}
@@ -51,7 +51,7 @@ def waits(calls: list[Any], again: str, limit_s: float, monkeypatch: pytest.Monk
         return found
 
     module._queried = queried
-    return module._submit_and_wait({"wait": True, "wait_timeout": 60}), messages
+    return module._submit_and_wait({"wait": True, "wait_timeout": wait_s}), messages
 
 
 def test_a_manager_that_is_silent_for_a_moment_is_queried_again(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,6 +59,13 @@ def test_a_manager_that_is_silent_for_a_moment_is_queried_again(calls: list[Any]
     found, messages = waits(calls, "always", 60, monkeypatch)
     assert (found["changed"], found["waiting"]) == (True, [])
     assert "  note: no answer; retrying for up to 60 s: m1: timed out" in messages
+
+
+def test_with_a_time_limit_of_0_the_jobs_are_looked_at_once(calls: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    calls += [{**answer(False, ["sweep"]), "jobs": [{"service": "sweep", "state": "queued", "error": ""}]}]
+    found, _said = waits(calls, "never", 60, monkeypatch, wait_s=0)
+    assert (len(CHECKED), found["waiting"]) == (1, ["sweep"])
+    assert found["summary"].endswith("Run this again later (exit status 75).")
 
 
 @pytest.mark.parametrize("again", ["always", "failed"])

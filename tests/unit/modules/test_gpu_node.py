@@ -144,6 +144,14 @@ def test_the_first_run_changes_the_second_does_not_and_absent_restores(node):
     assert node.run(state="absent")["changed"] is False
 
 
+@pytest.mark.parametrize("option", ["timeout", "nvml_timeout"])
+def test_nothing_can_be_done_in_no_time(node, option):
+    """With 0 seconds, a restarted dockerd would always be too late, and the change would be undone."""
+    before = node.files()
+    assert node.run(**{option: 0})["msg"] == f"{option} is 0, but must be 1 or more, in seconds. Nothing was changed."
+    assert (node.files(), node.state.exists()) == (before, False)
+
+
 def test_no_engine_and_no_nvml_are_needed_to_deprovision(node):
     before = node.files()
     node.run()

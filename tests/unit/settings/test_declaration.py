@@ -42,6 +42,8 @@ RIGHT = [
     ("gpu_node_label_memory", [[16, "24"], "16,24"]),
     ("gpu_node_label_prefix", ["gpu.", "", "acme.gpu-", "x"]),
     ("gpu_node_restart", ["never"]),
+    ("gpu_node_timeout", [1]),
+    ("gpu_job_wait_timeout", [0]),
     ("gpu_swarm_isolation", ["audit", "off", False, "", None]),  # YAML reads "off" as False
     ("gpu_node_isolation", ["exclusive", False]),
     ("gpu_swarm_devices", [{}, "", None, {"rdma": ["/dev/infiniband/uverbs*", "/dev/infiniband/rdma_cm"], "fuse": ["/dev/fuse"]}]),
@@ -104,6 +106,7 @@ WRONG = [
     ("swarm_member_port_timeout", 0, "swarm_member_port_timeout is 0, but must be a whole number, 1 or more"),
     ("gpu_node_nvml_timeout", 0, "gpu_node_nvml_timeout is 0, but must be a whole number, 1 or more"),
     ("nvidia_container_toolkit_version", {"a": 1}, "must be text"),
+    ("gpu_node_timeout", 0, "gpu_node_timeout is 0, but must be a whole number, 1 or more. Correct it, or remove it to use the default (120)."),
     ("swarm_member_react_limit", 0, "swarm_member_react_limit is 0, but must be a whole number, 1 to 100. Correct it, or remove it to use"),
     ("swarm_member_react_limit", "101", "must be a whole number, 1 to 100. "),
     ("gpu_swarm_page", "often", "gpu_swarm_page is 'often', but must be true or false"),

@@ -14,6 +14,7 @@ WRONG = [
     ({"advertise": ["gpu"]}, "advertise (role: gpu_node_advertise) is ['gpu'], but must be a list of mappings"),
     ({"expect": "many"}, "expect (role: gpu_node_expect) is 'many', but must be a whole number of GPUs, 0 or more. Correct it, or remove it"),
     ({"timeout": "long", "allow_shrink": "sure"}, "timeout (role: gpu_node_timeout) is 'long'"),
+    ({"timeout": 0}, "timeout (role: gpu_node_timeout) is 0, but must be a whole number, 1 or more. Correct it, or remove it to use the default"),
     ({"timeout": "long", "allow_shrink": "sure"}, "allow_shrink (role: gpu_node_allow_shrink) is 'sure', but must be true or false"),
 ]
 
