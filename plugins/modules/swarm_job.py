@@ -64,7 +64,9 @@ options:
     description: Replaces the image's entrypoint. It has the same form as O(command).
     type: raw
   env:
-    description: Environment variables. Anyone who can read the service in the swarm can read them.
+    description:
+      - Environment variables. Anyone who can read the service in the swarm can read them.
+      - C(GPU_SWARM_DEVICES) asks for devices by name, such as V(rdma,fuse), and adds a constraint for nodes that have them.
     type: dict
   array:
     description: A list of sets of parameters. Each set is a separate job, which gets the parameters as environment variables.

@@ -163,7 +163,7 @@ options:
     type: str
     version_added: 0.3.0
   prefix:
-    description: The prefix of the labels in which this module keeps its records. O(nodes[].labels) must not use it.
+    description: The prefix of the labels in which this module keeps its records. O(nodes[].labels) must not use it, except C(gpu-swarm.device.NAME).
     type: str
     default: gpu-swarm.
 seealso:

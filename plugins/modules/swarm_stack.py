@@ -20,6 +20,8 @@ description:
   - If a service does not run in time, the output says why. The task fails only if nothing could be deployed. See RV(waiting) and RV(not_ready).
   - C(x-gpu) of a service becomes placement constraints. If a constraint needs a new label, the module adds the label to all nodes that meet the
     requirements. The label C(gpu-swarm.classes) of the service defines the new label, so that each run of provision updates it on the nodes.
+  - C(devices) of a service become names of C(gpu_swarm_devices), which the module reads from the variables of the inventory's hosts. A service with
+    the variable C(GPU_SWARM_DEVICES) gets a constraint for nodes that have these devices.
 notes:
   - In check mode the module prints the stack file, for a deployment by hand. Values that may be secret are hidden.
   - The module stores the deployed stack file in a config of the swarm. The next run compares its stack file with the stored file.

@@ -43,7 +43,10 @@ CONFIG_NAMES = {
     "connection_password_file": "CONNECTION_PASSWORD_FILE",
 }  # fmt: skip
 # Variables with these prefixes are no secrets. The values of other variables are not shown.
-SHOWN = ("provision_", "maintain_", "deprovision_", "verify_", "gpu_node_", "swarm_member_", "gpu_swarm_isolation", "gpu_swarm_dedicated")
+SHOWN = (
+    "provision_", "maintain_", "deprovision_", "verify_", "gpu_node_", "swarm_member_", "gpu_swarm_isolation", "gpu_swarm_dedicated",
+    "gpu_swarm_devices",
+)  # fmt: skip
 
 
 class RerunCommand(NamedTuple):

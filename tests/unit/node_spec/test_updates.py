@@ -477,6 +477,19 @@ def test_labels_that_would_evict_a_protected_task_stay(evict, tasks, held, check
     assert set(result["diff"]["after"]) == {"host-n2 (n2)"} | (set() if held else {"host-n1 (n1)"})
 
 
+def test_a_node_has_the_label_of_devices_only_while_it_has_them_and_no_task_is_evicted_without_consent(monkeypatch):
+    device = {"gpu-swarm.device.rdma": "true"}
+    manager = FakeManager(node(), tasks=[ONCE])
+    manager.services = lambda: [service(constraints=["node.labels.gpu-swarm.device.rdma==true"])]
+    for _run in range(2):  # the second run writes nothing
+        run(manager, want(labels=device), monkeypatch=monkeypatch)
+    assert (manager.store["n1"]["Spec"]["Labels"], manager.updates) == ({**device, RECORD: "gpu-swarm.device.rdma"}, ["n1"])
+    assert refused(run(manager, {**want(labels={}), "evict": "movable"}, monkeypatch=monkeypatch)) == [("n1", "host-n1", ["t2"])]
+    assert manager.updates == ["n1"]
+    result = run(manager, {**want(labels={}), "evict": "any"}, monkeypatch=monkeypatch)
+    assert ([one["task"] for one in result["evicted"]], manager.store["n1"]["Spec"]["Labels"]) == (["t2"], {})
+
+
 @pytest.mark.parametrize(("evict", "key", "held"), [("movable", "gpu-swarm.keep", ["t1"]), ("movable", "other", []), ("any", "gpu-swarm.keep", [])])
 def test_a_task_that_its_service_keeps_is_not_evicted(evict, key, held, monkeypatch):
     manager = FakeManager(node(), tasks=[SERVICE])
