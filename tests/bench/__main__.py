@@ -23,6 +23,7 @@ ALONE = {
     "nvml": parts.nvml,
     "ledger": parts.ledger,
     "record": parts.recorded,
+    "queue": parts.queue,
     "page": parts.page,
     "many-hosts": parts.many,
     "roll": parts.rolled,

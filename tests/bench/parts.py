@@ -14,7 +14,7 @@ import statistics
 import sys
 from collections.abc import Callable
 
-from . import guard, ledger_read, many_hosts, nvml_read, out_of_service, record, roll, second_process, watcher
+from . import guard, ledger_read, many_hosts, nvml_read, out_of_service, queue_decision, record, roll, second_process, watcher
 from .fleets import Fleet, Yard
 from .runs import Run, play, play_first, play_unchanged, recipe
 from .table import Row, row
@@ -157,6 +157,10 @@ def nvml() -> list[Row]:
 
 def ledger() -> list[Row]:
     return ledger_read.measure()
+
+
+def queue() -> list[Row]:
+    return queue_decision.measure()
 
 
 def page() -> list[Row]:

@@ -21,6 +21,7 @@ from .._compat import checks
 from .._placement import elsewhere, pending
 from .._placement.availability import FORMER, is_set_by_run, paused_for, read_mark, set_at, set_by
 from .._placement.census import Census
+from .._placement.scheduler import SwarmState
 from .._policy import generic_resources
 from .._swarm.isolation import ENFORCED
 from .._tasks import takes_all
@@ -101,10 +102,20 @@ def ledger(
     if reading.census:
         from .._placement import explain  # imported here, because the import takes 10 ms
 
-        by_node = {record["id"]: record for record in records}
-        places = [pending.place(node, by_node[node["ID"]], reading.reserved) for node in nodes]
-        result["explained"] = explain.explain_services(explained, services, explain.SwarmState(places, reading.census, now), most)
+        result["explained"] = explain.explain_services(explained, services, _state(listed, records, reading, reading.census), most)
     return result
+
+
+def swarm_state(listed: Listed, prefix: str) -> SwarmState:
+    """Return what the placement of waiting work needs of a swarm. This is the part of the ledger that ``explain`` uses."""
+    census = Census()
+    reading = _read_tasks(listed, census)
+    return _state(listed, [_node_record(node, reading, prefix, listed.now) for node in listed.nodes], reading, census)
+
+
+def _state(listed: Listed, records: Iterable[Mapping[str, Any]], reading: Reading, census: Census) -> SwarmState:
+    by_node = {record["id"]: record for record in records}
+    return SwarmState([pending.place(node, by_node[node["ID"]], reading.reserved) for node in listed.nodes], census, listed.now)
 
 
 def _are_guarded(records: Iterable[Mapping[str, Any]], levels: Mapping[str, str]) -> bool:

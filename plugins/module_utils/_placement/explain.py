@@ -18,7 +18,7 @@ from .._printable import NAMED, shortened
 from .._tasks.tasks import age, epoch, is_global
 from .availability import why_closed
 from .census import Census
-from .pending import UNITS, Place, amount_of, total_shortfall
+from .pending import UNITS, amount_of, total_shortfall
 from .scheduler import (
     CONSTRAINTS,
     FILTERS,
@@ -30,6 +30,7 @@ from .scheduler import (
     RESOURCES,
     Demand,
     Spot,
+    SwarmState,
     demand_of,
     failed,
     lacking,
@@ -56,14 +57,6 @@ class CheckedNode(NamedTuple):
     @property
     def hostname(self) -> str:
         return str(self.spot.place.record["hostname"])
-
-
-class SwarmState(NamedTuple):
-    """The nodes and tasks of a swarm at the time ``now``."""
-
-    places: Sequence[Place]
-    census: Census
-    now: float | None
 
 
 def explain_services(

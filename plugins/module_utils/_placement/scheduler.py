@@ -49,6 +49,14 @@ class Spot(NamedTuple):
     replicas: int  # of this service
 
 
+class SwarmState(NamedTuple):
+    """The nodes and tasks of a swarm at the time ``now``."""
+
+    places: Sequence[Place]
+    census: Census
+    now: float | None
+
+
 def demand_of(service: Mapping[str, Any], networks: Iterable[str] = ()) -> Demand:
     """Return the demand of one task of the service. ``networks`` are the drivers of the service's networks, read from its tasks."""
     spec = service["Spec"]["TaskTemplate"]

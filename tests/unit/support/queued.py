@@ -6,9 +6,16 @@
 
 from __future__ import annotations
 
-from swarm_api import reserving
+from swarm_api import discrete, node, placement, reserving, task
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import swarm_state
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._placement.scheduler import demand_of
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.usage import Running
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.waiting import Gang, Work
 
 GPU = "NVIDIA-GPU"
+NOW = 1_000_000.0
 CREATED = "2026-11-20T12:00:00.123456789Z"
 
 
@@ -22,3 +29,39 @@ def queued(name="train", reserves=None, queue="research", state=None, replicas=0
         template["RestartPolicy"] = {"Condition": condition}
     spec = {"Name": name, "Labels": own, "Mode": {"Replicated": {"Replicas": replicas}} if mode is None else mode, "TaskTemplate": template}
     return {"ID": "id" + name, "CreatedAt": CREATED, "Spec": spec}
+
+
+def gpu_node(node_id, gpus=8, **options):
+    """Return a node with GPUs. ``model`` is the value of its label gpu.model."""
+    model = options.pop("model", None)
+    made = node(node_id, resources=discrete(gpus, GPU), **options)
+    made["Description"]["Resources"].update(NanoCPUs=64 * 10**9, MemoryBytes=2**40)
+    if model:
+        made["Spec"]["Labels"]["gpu.model"] = model
+    return made
+
+
+def held(node_id, gpus, service="unqueued", state="running"):
+    """Return a task that holds GPUs."""
+    return task("t-%s-%s" % (service, node_id), node_id, discrete(gpus, GPU), state, reserves={GPU: gpus}, service=service)
+
+
+def state_of(nodes, tasks=(), services=()):
+    return swarm_state(Listed(nodes, tasks, services, NOW), "gpu-swarm.")
+
+
+def work(name="w", gpus=1, queue="research", since=0.0, limit=3600.0, **options):
+    """Return waiting work. ``gpus`` may also be amounts by resource kind."""
+    wants = gpus if isinstance(gpus, dict) else {GPU: gpus}
+    service = queued(name, wants)
+    service["Spec"]["TaskTemplate"]["Placement"] = placement(options.pop("constraints", ()), options.pop("platforms", ()))
+    service["Spec"]["EndpointSpec"] = {"Ports": options.pop("ports", [])}
+    return Work(name, name, queue, options.pop("owner", ""), since, demand_of(service), time_limit_s=limit, **options)
+
+
+def gang(name, size, gpus=8, same_model=False, **options):
+    return [work("%s%d" % (name, rank), gpus, gang=Gang(name, rank, size, same_model), **options) for rank in range(size)]
+
+
+def runs(node_id, gpus, ends=None, placed=True, queue="research", owner="", name=None):
+    return Running(name or "r-%s" % node_id, queue, owner, node_id, {GPU: gpus}, ends, placed)

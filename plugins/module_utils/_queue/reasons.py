@@ -1,0 +1,133 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The sentences that say why work waits (pure). Each continues "it waits, because …".
+
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+from typing import Mapping, NamedTuple, Sequence
+
+from .._placement.availability import why_closed
+from .._placement.pending import UNITS, amount_of, total_shortfall
+from .._placement.scheduler import Demand
+from .._printable import printable, shortened
+from .._tasks.tasks import stamp
+from .packing import Node, Shape, choose, most_alike
+from .queues import Queue, shown_duration
+from .units import Unit
+
+# One word for each reason, for metrics and tests.
+NO_QUEUE, GANG, TOO_LARGE, NEVER, CLOSED = "no-queue", "gang", "larger-than-cap", "fits-nowhere", "nodes-closed"
+CAP, OWNER_CAP, NEXT, KEPT, REFUSED, NO_ROOM = "cap", "owner-cap", "next", "kept-for-next", "refused-there", "no-room"
+ROUND, BEHIND = "next-round", "behind"
+
+
+class Reason(NamedTuple):
+    code: str
+    text: str
+
+
+class Head(NamedTuple):
+    """The first in order that does not fit now. ``nodes`` are kept for it. ``time`` is when it starts at the latest; None if nobody knows."""
+
+    unit: Unit
+    nodes: Sequence[Node]
+    time: float | None
+
+
+def no_queue(name: str, queues: Mapping[str, Queue]) -> Reason:
+    return Reason(
+        NO_QUEUE, "there is no queue %s; %s" % (name, "the queues are %s" % ", ".join(sorted(queues)) if queues else "this swarm has no queues")
+    )
+
+
+def over_cap(unit: Unit, queue: Queue, used: Mapping[str, int], used_by_owner: Mapping[str, int], head: Head | None) -> Reason | None:
+    """Return why the caps of the queue keep the unit from starting now; None if they allow it. What is kept for the head counts as used."""
+    first = unit.first
+    for code, who, where, most, in_use, shared in (
+        (CAP, "the queue %s" % queue.name, "", queue.most, used, True),
+        (OWNER_CAP, first.owner or "work without an owner", " for each owner in the queue %s" % queue.name, queue.per_owner, used_by_owner, False),
+    ):
+        same = head and head.unit.first.queue == first.queue and (shared or head.unit.first.owner == first.owner)
+        for kind, amount in sorted(unit.amounts.items()):
+            uses, kept = in_use.get(kind, 0), head.unit.amounts.get(kind, 0) if head and same else 0
+            if kind in most and amount > most[kind]:
+                each = "" if shared else " for each owner"
+                return Reason(TOO_LARGE, "it needs %d %s, and the queue %s allows %d at a time%s" % (amount, kind, queue.name, most[kind], each))
+            if kind in most and uses + kept + amount > most[kind]:
+                keeps = " and keeps %d for %s" % (kept, head.unit.first.name) if head and kept else ""
+                return Reason(code, "%s uses %d of at most %d %s%s%s, and it needs %d" % (who, uses, most[kind], kind, where, keeps, amount))
+    return None
+
+
+def fits_nowhere(unit: Unit, shape: Shape, nodes: Sequence[Node]) -> Reason | None:
+    """Return why not even an empty fleet could hold the unit, or why only nodes could that take no new tasks; None if schedulable nodes could."""
+    if most_alike(shape.open, unit.same_model) >= unit.size:
+        return None
+    possible, closed = most_alike(shape.possible, unit.same_model), [node for node in shape.possible if node not in shape.open]
+    if possible >= unit.size:
+        names = ["%s (%s)" % (node.hostname, why_closed(node.spot.place.record)) for node in closed]
+        return Reason(CLOSED, "it needs nodes that take no new tasks now: %s" % shortened(names))
+    if possible:
+        alike = " with the same model of GPU" if unit.same_model else ""
+        return Reason(NEVER, "its gang needs %d nodes%s, and %d could hold a member" % (unit.size, alike, possible))
+    demand = shape.demand
+    texts = total_shortfall(demand.wants, demand.constraints, demand.platforms, [node.spot.place for node in nodes])
+    return Reason(NEVER, "no node could hold it, not even an empty one: %s" % ("; ".join(texts) or _plugins(demand) or "the swarm has no nodes"))
+
+
+def is_next(head: Head) -> Reason:
+    names = shortened([node.hostname for node in head.nodes])
+    verb = "is" if len(head.nodes) == 1 else "are"
+    if head.time is None:
+        return Reason(NEXT, "it is next, and %s %s kept for it; work without a time limit runs there, so nobody knows when it starts" % (names, verb))
+    return Reason(NEXT, "it is next, and %s %s kept for it; it starts at %s at the latest" % (names, verb, stamp(head.time)))
+
+
+def no_room(unit: Unit, shape: Shape, head: Head | None) -> Reason:
+    """Return why no node takes the unit now, although a node could hold it."""
+    avoids = unit.avoids
+    if head and choose(shape, unit.size, unit.same_model, lambda node: node.id not in avoids):
+        return _kept(unit, head)
+    if choose(shape, unit.size, unit.same_model, lambda dummy_node: True):
+        names = [node.hostname for node in shape.fitting if node.id in avoids]
+        return Reason(REFUSED, "the nodes with room for it refused it before: %s" % shortened(names))
+    needs = _needs(shape.demand)
+    if unit.size > 1:
+        room = most_alike(shape.fitting, unit.same_model)
+        alike = " and the same model of GPU" if unit.same_model else ""
+        return Reason(NO_ROOM, "its gang needs %d nodes with %s free%s, and %d have it" % (unit.size, needs, alike, room))
+    generic = [kind for kind in shape.demand.wants if kind not in UNITS]
+    if len(generic) != 1 or shape.demand.ports:
+        return Reason(NO_ROOM, "no node has %s free at the same time" % needs)
+    most = max(shape.open, key=lambda node: node.free.get(generic[0], 0))
+    amount = most.free.get(generic[0], 0)
+    return Reason(NO_ROOM, "no node has %s free; the most on one node is %d%s" % (needs, amount, " (%s)" % most.hostname if amount else ""))
+
+
+def _kept(unit: Unit, head: Head) -> Reason:
+    limit = "it has no time limit" if unit.time_limit_s is None else "its time limit is %s" % shown_duration(unit.time_limit_s)
+    until = "until then nothing else starts there" if head.time is None else "only work that ends before %s may start there" % stamp(head.time)
+    kept = "%s %s kept for %s" % (shortened([node.hostname for node in head.nodes]), "is" if len(head.nodes) == 1 else "are", head.unit.first.name)
+    return Reason(KEPT, "%s, which is next; %s, and %s" % (kept, until, limit))
+
+
+def next_round(most: int) -> Reason:
+    return Reason(ROUND, "%d others were admitted in this round; the next round looks at it" % most)
+
+
+def behind(number: int) -> Reason:
+    return Reason(BEHIND, "%d others of its queue are before it" % number)
+
+
+def _needs(demand: Demand) -> str:
+    ports = ["port %d/%s" % (number, protocol) for protocol, number in sorted(demand.ports)]
+    return printable(", ".join([amount_of(kind, amount, unit=True) for kind, amount in sorted(demand.wants.items())] + ports)) or "room"
+
+
+def _plugins(demand: Demand) -> str:
+    return ", ".join("no node has the %s plugin %s" % (kind.lower(), printable(name)) for kind, name in demand.plugins)

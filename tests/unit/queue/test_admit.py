@@ -1,0 +1,414 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Tables of decisions: each case is a small fleet, what runs on it, and what waits."""
+
+from __future__ import annotations
+
+import pytest
+from queued import GPU, NOW, gang, gpu_node, held, runs, state_of, work
+from swarm_api import node
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.admit import MOST_ADMITTED, MOST_EXPLAINED, MOST_SHAPES, admit
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queues import check_queues
+
+QUEUES = check_queues({"research": {"weight": 3}, "nightly": {"priority": -10}, "other": {"weight": 1}, "open": {"time_limit": "none"}})
+HOUR = 3600.0
+
+
+def decide(nodes, waiting, running=(), tasks=(), queues=QUEUES):
+    """Return the decisions by service."""
+    return {one.work.service_id: one for one in admit(state_of(nodes, tasks), queues, waiting, running, NOW)}
+
+
+def nodes_of(decisions):
+    return {name: one.node for name, one in decisions.items()}
+
+
+def started(decisions):
+    return [name for name, one in decisions.items() if one.node]
+
+
+# -- packing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("used", "gpus", "chosen"),
+    [
+        ({"n1": 0, "n2": 4, "n3": 6}, 1, "n3"),
+        ({"n1": 0, "n2": 4, "n3": 6}, 2, "n3"),
+        ({"n1": 0, "n2": 4, "n3": 6}, 3, "n2"),
+        ({"n1": 0, "n2": 4, "n3": 6}, 5, "n1"),
+        ({"n1": 4, "n2": 4}, 2, "n1"),  # by name
+    ],
+)
+def test_work_goes_to_the_node_with_the_least_left_over(used, gpus, chosen):
+    decisions = decide([gpu_node(name) for name in used], [work(gpus=gpus)], tasks=[held(name, count) for name, count in used.items() if count])
+    assert decisions["w"].node == chosen
+    assert decisions["w"].reason is None
+
+
+def test_what_a_decision_admits_counts_for_the_next_work():
+    decisions = decide([gpu_node("n1"), gpu_node("n2")], [work("w%d" % number, 3, since=number) for number in range(5)])
+    assert nodes_of(decisions) == {"w0": "n1", "w1": "n1", "w2": "n2", "w3": "n2", "w4": None}
+
+
+def test_admitted_work_without_a_task_counts_already():
+    assert decide([gpu_node("n1")], [work(gpus=4)], [runs("n1", 5, placed=False)])["w"].node is None
+    assert decide([gpu_node("n1")], [work(gpus=4)], [runs("n1", 4, placed=False)])["w"].node == "n1"
+    assert decide([gpu_node("n1")], [work(gpus=4)], [runs("gone", 8, placed=False)])["w"].node == "n1"
+
+
+def test_work_without_gpus_prefers_nodes_without_free_gpus():
+    plain = node("n3")
+    assert decide([gpu_node("n1"), gpu_node("n2"), plain], [work(gpus={"NanoCPUs": 10**9})])["w"].node == "n3"
+    assert decide([gpu_node("n1"), gpu_node("n2")], [work(gpus={"NanoCPUs": 10**9})], tasks=[held("n2", 8)])["w"].node == "n2"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "options", "chosen"),
+    [
+        ([gpu_node("n1"), gpu_node("n2", labels={"rack": "b"})], {"constraints": ["node.labels.rack==b"]}, "n2"),
+        ([gpu_node("n1"), gpu_node("n2")], {"platforms": [("linux", "arm64")]}, None),
+        ([gpu_node("n1", availability="pause"), gpu_node("n2")], {}, "n2"),
+        ([gpu_node("n1", availability="drain"), gpu_node("n2", State="down")], {}, None),
+        ([gpu_node("n1"), gpu_node("n2")], {"avoids": ("n1",)}, "n2"),
+        ([gpu_node("n1", 4), gpu_node("n2")], {"gpus": 5}, "n2"),
+        ([gpu_node("n1")], {"gpus": {GPU: 1, "VRAM": 4}}, None),
+        ([gpu_node("n1")], {"gpus": {GPU: 1, "MemoryBytes": 2**41}}, None),
+    ],
+)
+def test_the_filters_of_the_scheduler_hold(nodes, options, chosen):
+    assert decide(nodes, [work(**options)])["w"].node == chosen
+
+
+def test_two_services_with_the_same_port_of_the_host_share_no_node():
+    port = [{"Protocol": "tcp", "TargetPort": 80, "PublishedPort": 8080, "PublishMode": "host"}]
+    decisions = decide([gpu_node("n1"), gpu_node("n2")], [work("w%d" % number, since=number, ports=port) for number in range(3)])
+    assert nodes_of(decisions) == {"w0": "n1", "w1": "n2", "w2": None}
+    assert "port 8080/tcp" in decisions["w2"].reason.text or decisions["w2"].keeps
+
+
+# -- order -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("waiting", "running", "order"),
+    [
+        ([work("b", since=2), work("a", since=3), work("c", since=1)], [], ["c", "b", "a"]),
+        ([work("b"), work("a")], [], ["a", "b"]),  # the same age: by id
+        ([work("a", since=1), work("b", since=2, priority=1)], [], ["b", "a"]),
+        ([work("a", since=1, queue="nightly"), work("b", since=2)], [], ["b", "a"]),
+        ([work("a", since=1, queue="nightly", priority=5), work("b", since=2)], [], ["a", "b"]),
+        # the queue with the smaller share is first, then the order takes turns by weight: 3 to 1
+        ([work("o", queue="other", since=1), work("r", since=2)], [runs("n1", 2, queue="other")], ["r", "o"]),
+        (
+            [work("o%d" % number, queue="other", since=number) for number in range(3)]
+            + [work("r%d" % number, since=10 + number) for number in range(5)],
+            [],
+            ["o0", "r0", "r1", "r2", "o1", "r3", "r4", "o2"],
+        ),
+        # 2 of 16 with weight 3 is less than 1 of 16 with weight 1
+        ([work("o", queue="other"), work("r", since=9)], [runs("n1", 2), runs("n2", 1, queue="other")], ["r", "o"]),
+    ],
+)
+def test_the_order_is_priority_then_share_then_age(waiting, running, order):
+    decisions = decide([gpu_node("n1"), gpu_node("n2")], waiting, running)
+    assert list(decisions) == order
+    assert all(one.node for one in decisions.values())
+
+
+def test_the_share_is_the_largest_over_the_kinds_and_only_ready_nodes_count():
+    nodes = [gpu_node("n1"), gpu_node("n2"), gpu_node("n3", 80, State="down")]
+    for one in nodes[:2]:
+        one["Description"]["Resources"]["GenericResources"] += [{"DiscreteResourceSpec": {"Kind": "VRAM", "Value": 50}}]
+    running = [runs("n1", 4, queue="other")._replace(wants={"VRAM": 20}), runs("n1", 10)]  # 20 of 100, and 10 of 16 by weight 3: 0.208
+    decisions = decide(nodes, [work("r"), work("o", queue="other", since=5)], running)
+    assert list(decisions) == ["o", "r"]
+
+
+# -- caps ------------------------------------------------------------------------------------------------------------
+
+CAPPED = check_queues({"research": {"max": {GPU: 10}, "per_owner": {GPU: 4}}})
+
+
+@pytest.mark.parametrize(
+    ("waiting", "running", "code", "text"),
+    [
+        (work(gpus=2), [runs("n1", 8, owner="bob")], None, None),
+        (work(gpus=3), [runs("n1", 8, owner="bob")], "cap", "the queue research uses 8 of at most 10 NVIDIA-GPU, and it needs 3"),
+        (work(gpus=3), [runs("n1", 8, owner="bob", placed=False)], "cap", "the queue research uses 8 of at most 10 NVIDIA-GPU, and it needs 3"),
+        (work(gpus=3), [runs("gone", 8, owner="bob")], "cap", "the queue research uses 8 of at most 10 NVIDIA-GPU, and it needs 3"),
+        (
+            work(gpus=2, owner="alice"),
+            [runs("n1", 3, owner="alice")],
+            "owner-cap",
+            "alice uses 3 of at most 4 NVIDIA-GPU for each owner in the queue research, and it needs 2",
+        ),
+        (work(gpus=2, owner="alice"), [runs("n1", 3, owner="bob")], None, None),
+        (
+            work(gpus=2),
+            [runs("n1", 3)],
+            "owner-cap",
+            "work without an owner uses 3 of at most 4 NVIDIA-GPU for each owner in the queue research, and it needs 2",
+        ),
+        (
+            work(gpus=2, owner="100%d"),
+            [runs("n1", 3, owner="100%d")],
+            "owner-cap",
+            "100%d uses 3 of at most 4 NVIDIA-GPU for each owner in the queue",
+        ),
+        (work(gpus=11), [], "larger-than-cap", "it needs 11 NVIDIA-GPU, and the queue research allows 10 at a time"),
+        (work(gpus=5), [], "larger-than-cap", "it needs 5 NVIDIA-GPU, and the queue research allows 4 at a time for each owner"),
+        (work(gpus={"VRAM": 1}), [runs("n1", 10)], "fits-nowhere", None),  # another kind has no cap
+    ],
+)
+def test_caps(waiting, running, code, text):
+    decision = decide([gpu_node("n1"), gpu_node("n2")], [waiting], running, queues=CAPPED)["w"]
+    assert (decision.reason and decision.reason.code) == code
+    assert (decision.node is None) == bool(code)
+    assert not text or text in decision.reason.text
+
+
+def test_caps_count_what_the_same_decision_admits_and_whole_gangs():
+    decisions = decide(
+        [gpu_node("n1"), gpu_node("n2")], [work("w%d" % number, 2, since=number, owner="o%d" % number) for number in range(6)], queues=CAPPED
+    )
+    assert started(decisions) == ["w0", "w1", "w2", "w3", "w4"]
+    assert decide([gpu_node("n1"), gpu_node("n2")], gang("g", 2, 3), queues=CAPPED)["g0"].reason.code == "larger-than-cap"
+
+
+def test_nothing_uses_up_the_caps_of_the_head():
+    _running, tasks = busy(n1=1)
+    waiting = [work("big", 4, since=1, constraints=["node.id==n1"]), work("w", 2, since=2, limit=60.0, owner="x"), work("x", 4, since=3, owner="x")]
+    queues = check_queues({"research": {"max": {GPU: 9}}})
+    decisions = decide([gpu_node("n1", 4), gpu_node("n2")], waiting, [runs("n1", 4, NOW + HOUR)._replace(wants={GPU: 3})], tasks, queues)
+    assert decisions["big"].reason.code == "next"
+    assert decisions["w"].node == "n2"
+    assert decisions["x"].reason.text == "the queue research uses 5 of at most 9 NVIDIA-GPU and keeps 4 for big, and it needs 4"
+
+
+def test_work_that_its_cap_stops_keeps_no_node():
+    decisions = decide([gpu_node("n1")], [work("a", 3, since=1), work("b", 2, since=2, owner="x")], [runs("n9", 8)], queues=CAPPED)
+    assert (decisions["a"].reason.code, decisions["a"].keeps) == ("cap", ())
+    assert decisions["b"].node == "n1"
+
+
+# -- the head --------------------------------------------------------------------------------------------------------
+
+
+def busy(**ends):
+    """Return running work with 4 GPUs on each node, and its tasks. A value None is work without a time limit."""
+    running = [runs(name, 4, None if hours is None else NOW + hours * HOUR) for name, hours in ends.items()]
+    return running, [held(name, 4) for name in ends]
+
+
+@pytest.mark.parametrize(
+    ("ends", "kept", "hours"),
+    [
+        ({"n1": 3, "n2": 1, "n3": 2}, "n2", 1),
+        ({"n1": None, "n2": 5}, "n2", 5),
+        ({"n1": 2, "n2": 2}, "n1", 2),
+        ({"n1": None, "n2": None}, "n1", None),
+        ({"n1": -1, "n2": None}, "n1", 0),  # overdue
+    ],
+)
+def test_the_head_gets_the_node_where_it_fits_first(ends, kept, hours):
+    running, tasks = busy(**ends)
+    decision = decide([gpu_node(name) for name in ends], [work(gpus=8)], running, tasks)["w"]
+    assert (decision.node, decision.reason.code, decision.keeps, decision.position) == (None, "next", (kept,), 1)
+    assert decision.starts_by == (None if hours is None else NOW + hours * HOUR)
+
+
+def test_without_known_times_the_head_gets_the_node_with_the_fewest_gpus_under_work_without_a_limit():
+    running = [runs("n1", 4), runs("n2", 2), runs("n2", 5, NOW + HOUR, name="limited")]
+    tasks = [held("n1", 4), held("n2", 2), held("n2", 5, "limited"), held("n3", 3, "not-queued")]
+    decision = decide([gpu_node("n1"), gpu_node("n2"), gpu_node("n3")], [work(gpus=8)], running, tasks)["w"]
+    assert decision.keeps == ("n2",)
+    assert decision.reason.text == "it is next, and host-n2 is kept for it; work without a time limit runs there, so nobody knows when it starts"
+
+
+def test_the_head_keeps_its_node_although_another_would_fit_earlier():
+    running, tasks = busy(n1=3, n2=1)
+    assert decide([gpu_node("n1"), gpu_node("n2")], [work(gpus=8, keeps=("n1",))], running, tasks)["w"].keeps == ("n1",)
+
+
+@pytest.mark.parametrize("kept", [("gone",), ("n3",), ("n1", "n2"), ("n4",)])
+def test_the_head_gets_another_node_if_its_own_is_gone_closed_or_too_small(kept):
+    running, tasks = busy(n1=3, n2=1)
+    nodes = [gpu_node("n1"), gpu_node("n2"), gpu_node("n3", availability="pause"), gpu_node("n4", 4)]
+    assert decide(nodes, [work(gpus=8, keeps=kept)], running, tasks)["w"].keeps == ("n2",)
+
+
+def test_the_head_starts_elsewhere_if_there_is_room():
+    running, tasks = busy(n1=3)
+    assert decide([gpu_node("n1"), gpu_node("n2")], [work(gpus=8, keeps=("n1",))], running, tasks)["w"].node == "n2"
+
+
+@pytest.mark.parametrize(
+    ("limit", "hours", "starts"),
+    [(HOUR, 1, True), (HOUR + 1, 1, False), (None, 1, False), (HOUR, None, False), (60.0, -1, False)],
+)
+def test_only_work_that_ends_before_the_head_can_start_may_start_on_its_node(limit, hours, starts):
+    running, tasks = busy(n1=hours)
+    decisions = decide([gpu_node("n1")], [work("big", 8, since=1), work("small", 1, since=2, limit=limit)], running, tasks)
+    assert decisions["big"].reason.code == "next"
+    assert (decisions["small"].node == "n1") == starts
+    assert starts or decisions["small"].reason.code == "kept-for-next"
+
+
+def test_others_start_on_other_nodes():
+    running, tasks = busy(n1=1, n2=2)
+    decisions = decide([gpu_node("n1"), gpu_node("n2")], [work("big", 8, since=1), work("small", 4, since=2, limit=None)], running, tasks)
+    assert nodes_of(decisions) == {"big": None, "small": "n2"}
+
+
+def test_the_reason_of_kept_nodes_says_until_when_and_for_what():
+    running, tasks = busy(n1=1)
+    decisions = decide(
+        [gpu_node("n1")], [work("big", 8, since=1), work("small", since=2, limit=7200), work("endless", since=3, limit=None)], running, tasks
+    )
+    assert decisions["small"].reason.text == (
+        "host-n1 is kept for big, which is next; only work that ends before 1970-01-12T14:46:40Z may start there, and its time limit is 2h"
+    )
+    assert decisions["endless"].reason.text.endswith("and it has no time limit")
+    assert [one.position for one in decisions.values()] == [1, 2, 3]
+
+
+def test_there_is_one_head():
+    running, tasks = busy(n1=1, n2=2)
+    decisions = decide([gpu_node("n1"), gpu_node("n2")], [work("b1", 8, since=1), work("b2", 8, since=2)], running, tasks)
+    assert [one.keeps for one in decisions.values()] == [("n1",), ()]
+    assert decisions["b2"].reason.text == "no node has 8 NVIDIA-GPU free; the most on one node is 4 (host-n1)"
+
+
+def test_a_head_stays_first_although_the_share_of_its_queue_grew():
+    running, tasks = busy(n1=1)
+    waiting = [work("kept", 8, since=9, keeps=("n1",)), work("other", 8, since=1, queue="other")]
+    assert list(decide([gpu_node("n1")], waiting, running, tasks)) == ["kept", "other"]
+    waiting[1] = waiting[1]._replace(priority=1)
+    decisions = decide([gpu_node("n1")], waiting, running, tasks)
+    assert [(name, one.keeps) for name, one in decisions.items()] == [("other", ("n1",)), ("kept", ())]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "options", "text"),
+    [
+        ([gpu_node("n1")], {"gpus": 9}, "no node could hold it, not even an empty one: wants 9 NVIDIA-GPU; the most that a node has: 8 (host-n1)"),
+        ([gpu_node("n1", State="down")], {"gpus": 9}, "no node could hold it, not even an empty one: wants 9"),
+        ([gpu_node("n1")], {"constraints": ["node.labels.rack==b"]}, "not even an empty one: no node meets node.labels.rack==b"),
+        ([gpu_node("n1")], {"gpus": {"T4": 1}}, "wants 1 T4; the most that a node has: 0"),
+        ([], {}, "no node could hold it, not even an empty one: the swarm has no nodes"),
+    ],
+)
+def test_what_no_node_could_hold_says_so_and_is_never_head(nodes, options, text):
+    decisions = decide(nodes, [work("never", since=1, **options), work("w", 8, since=2)], *busy(n1=1))
+    assert decisions["never"].reason.code == "fits-nowhere"
+    assert text in decisions["never"].reason.text
+    assert not decisions["never"].keeps
+    if nodes and nodes[0]["Status"]["State"] == "ready":
+        assert decisions["w"].reason.code == "next"
+
+
+def test_what_only_closed_nodes_could_hold_waits_for_them_and_blocks_nothing():
+    running, tasks = busy(n1=1)
+    nodes = [gpu_node("n1"), gpu_node("n2", 16, availability="pause"), gpu_node("n3", 16, State="down")]
+    decisions = decide(nodes, [work("big", 16, since=1), work("w", 8, since=2)], running, tasks)
+    assert decisions["big"].reason.code == "nodes-closed"
+    assert decisions["big"].reason.text == "it needs nodes that take no new tasks now: host-n2 (paused, by hand), host-n3 (down)"
+    assert decisions["w"].reason.code == "next"
+
+
+def test_a_node_that_refused_the_work_is_not_kept_for_it():
+    running, tasks = busy(n1=1, n2=2)
+    assert decide([gpu_node("n1"), gpu_node("n2")], [work(gpus=8, avoids=("n1",))], running, tasks)["w"].keeps == ("n2",)
+    decision = decide([gpu_node("n1")], [work(gpus=1, avoids=("n1",))])["w"]
+    assert (decision.reason.code, decision.reason.text) == ("refused-there", "the nodes with room for it refused it before: host-n1")
+
+
+# -- gangs -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_gang_starts_whole_on_different_nodes_with_rank_0_on_the_first():
+    decisions = decide([gpu_node("n3"), gpu_node("n1"), gpu_node("n2")], gang("g", 2, 4), tasks=[held("n3", 4), held("n2", 4)])
+    assert nodes_of(decisions) == {"g0": "n2", "g1": "n3"}
+
+
+def test_a_gang_without_room_for_all_starts_none_and_keeps_all_its_nodes():
+    running, tasks = busy(n1=1, n2=2, n3=3)
+    decisions = decide([gpu_node(name) for name in ("n0", "n1", "n2", "n3")], [*gang("g", 3), work("w", 8, since=9, limit=None)], running, tasks)
+    assert nodes_of(decisions) == {"g0": None, "g1": None, "g2": None, "w": None}
+    assert {one.keeps for name, one in decisions.items() if name != "w"} == {("n0", "n1", "n2")}
+    assert decisions["g0"].starts_by == NOW + 2 * HOUR
+    assert "host-n0, host-n1, host-n2 are kept for it" in decisions["g0"].reason.text
+    assert decisions["w"].reason.code == "kept-for-next"
+
+
+def test_a_gang_gets_nodes_with_the_same_model_unless_told_otherwise():
+    nodes = [gpu_node("n1", model="T4"), gpu_node("n2", model="A100"), gpu_node("n3", model="A100"), gpu_node("n4", model="T4", availability="pause")]
+    assert nodes_of(decide(nodes, gang("g", 2, same_model=True))) == {"g0": "n2", "g1": "n3"}
+    assert nodes_of(decide(nodes, gang("g", 2))) == {"g0": "n1", "g1": "n2"}
+    assert decide(nodes, gang("g", 3, same_model=True))["g0"].reason.text == (
+        "its gang needs 3 nodes with the same model of GPU, and 2 could hold a member"
+    )
+    decision = decide(nodes, gang("g", 2, same_model=True), tasks=[held("n3", 8)])["g0"]
+    assert decision.keeps == ("n2", "n3")
+
+
+def test_a_second_gang_without_room_says_how_many_nodes_have_it():
+    running, tasks = busy(n1=1, n2=2)
+    decisions = decide([gpu_node("n1"), gpu_node("n2")], [work("big", 8), *gang("g", 2, 8, since=2)], running, tasks)
+    assert decisions["g0"].reason.text == "its gang needs 2 nodes with 8 NVIDIA-GPU free, and 0 have it"
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        (gang("g", 3)[:1], "its gang g has 1 of 3 members; it lacks rank 1, 2"),
+        (gang("g", 2) + gang("g", 2)[:1], "its gang g has rank 0 twice"),
+        ([gang("g", 2)[0], gang("g", 2, queue="other")[1]], "the members of its gang g are in different queues: other, research"),
+        ([gang("g", 2)[0], gang("g", 3)[1]], "the members of its gang g name different sizes"),
+        ([gang("g", 2)[0], gang("g", 2, 4)[1]], "the members of its gang g differ in their reservations, constraints, priority or time limit"),
+        ([gang("g", 2)[0], gang("g", 2, limit=None)[1]], "the members of its gang g differ in"),
+        ([gang("g", 2, owner="a")[0], gang("g", 2, owner="b")[1]], "its gang g has 1 of 2 members"),
+    ],
+)
+def test_a_gang_that_is_not_whole_waits_with_the_reason(members, text):
+    decisions = admit(state_of([gpu_node("n1"), gpu_node("n2"), gpu_node("n3")]), QUEUES, [*members, work()], [], NOW)
+    assert [one.reason.code for one in decisions if one.work.gang] == ["gang"] * len(members)
+    assert text in decisions[0].reason.text
+    assert decisions[-1].node
+
+
+# -- limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_work_of_a_queue_that_is_not_there_waits():
+    decisions = decide([gpu_node("n1")], [work("a", queue="gone"), work("b")])
+    assert decisions["a"].reason.text == "there is no queue gone; the queues are nightly, open, other, research"
+    assert decisions["b"].node
+    assert decide([gpu_node("n1")], [work(queue="gone")], queues={})["w"].reason.text == "there is no queue gone; this swarm has no queues"
+
+
+def test_a_round_admits_a_bounded_number_and_keeps_the_place_of_the_head():
+    waiting = [work("w%03d" % number, since=number, priority=1) for number in range(MOST_ADMITTED + 5)] + [work("kept", 8, keeps=("n1",))]
+    decisions = decide([gpu_node("n%02d" % number) for number in range(20)], waiting)
+    assert len(started(decisions)) == MOST_ADMITTED
+    assert {one.reason.code for one in decisions.values() if not one.node} == {"next-round"}
+    assert decisions["kept"].keeps == ("n1",)
+
+
+def test_only_the_first_of_a_queue_get_full_reasons():
+    waiting = [work("w%04d" % number, 8, since=number) for number in range(MOST_EXPLAINED + 20)] + [work("never", 9, since=10**6)]
+    decisions = decide([gpu_node("n1")], waiting, *busy(n1=1))
+    codes = [one.reason.code for one in decisions.values()]
+    assert codes == ["next"] + ["no-room"] * (MOST_EXPLAINED - 1) + ["behind"] * 20 + ["fits-nowhere"]
+    assert decisions["w0119"].reason.text == "119 others of its queue are before it"
+
+
+def test_a_queue_with_very_many_different_demands_does_not_stop_the_others():
+    waiting = [work("w%04d" % number, {GPU: 1, "NanoCPUs": number + 1}, since=number, limit=None) for number in range(MOST_SHAPES + 5)]
+    decisions = decide([gpu_node("n1", 9)], [*waiting, work("o", queue="other", since=10**6, limit=None)])
+    assert [one.reason.code for one in decisions.values() if one.reason][-5:] == ["behind"] * 5
+    assert decisions["o"].node
