@@ -58,7 +58,7 @@ def admit(state: SwarmState, queues: Mapping[str, Queue], waiting: Iterable[Work
         else:
             decisions.append(Decision(work, reason=reasons.no_queue(work.queue, queues)))
     units, problems = units_of(known, {name: queue.priority for name, queue in queues.items()})
-    decisions += [Decision(work, reason=Reason(reasons.GANG, text)) for work, text in problems]
+    decisions += [Decision(work, reason=reasons.gang_problem(text)) for work, text in problems]
     decisions.sort(key=lambda decision: (decision.work.queue, decision.work.since, decision.work.service_id))
     used = _Used(running)
     current = _Round(Fleet(state, used.running), queues, used, now)
@@ -134,7 +134,7 @@ class _Round:
     def decide(self, unit: Unit) -> list[Decision]:
         queue = unit.first.queue
         position = self._waiting.get(queue, 0) + 1
-        reason = self._why_not_considered(unit, position)
+        reason = self._why_not_considered(unit)
         if reason is None:
             shape = self._fleet.shape_of(unit.key, unit.first.demand)
             reason = self._fits_nowhere(unit, shape)
@@ -148,12 +148,12 @@ class _Round:
             keeps, starts_by = tuple(node.id for node in self._head.nodes), self._head.time
         return [Decision(work, None, reason, position, keeps, starts_by) for work in unit.members]
 
-    def _why_not_considered(self, unit: Unit, position: int) -> Reason | None:
+    def _why_not_considered(self, unit: Unit) -> Reason | None:
         """Return why the unit may not start whatever the nodes have free; None if it may."""
         queue, owner = unit.first.queue, unit.first.owner
         keys = self._keys.setdefault(queue, set())
         if unit.key not in keys and len(keys) >= MOST_SHAPES:
-            return reasons.behind(position - 1)
+            return reasons.behind_other_demands(MOST_SHAPES)
         keys.add(unit.key)
         used, used_by_owner = self._used.by_queue.get(queue, {}), self._used.by_owner.get((queue, owner), {})
         return reasons.over_cap(unit, self._queues[queue], used, used_by_owner, self._head)

@@ -89,7 +89,7 @@ def from_label(text: str | None) -> Queues:
         return {}
     try:
         if len(text) > LONGEST_LABEL:
-            raise GpuSwarmError("it is too long")
+            raise ValueError("it is too long")
         return check_queues(json.loads(text))
     except RecursionError:
         reason = TOO_DEEP

@@ -24,6 +24,7 @@ from .units import Unit
 NO_QUEUE, GANG, TOO_LARGE, NEVER, CLOSED = "no-queue", "gang", "larger-than-cap", "fits-nowhere", "nodes-closed"
 CAP, OWNER_CAP, NEXT, KEPT, REFUSED, NO_ROOM = "cap", "owner-cap", "next", "kept-for-next", "refused-there", "no-room"
 ROUND, BEHIND = "next-round", "behind"
+LONGEST = 500  # characters of a sentence
 
 
 class Reason(NamedTuple):
@@ -40,7 +41,7 @@ class Head(NamedTuple):
 
 
 def no_queue(name: str, queues: Mapping[str, Queue]) -> Reason:
-    return Reason(
+    return _reason(
         NO_QUEUE, "there is no queue %s; %s" % (name, "the queues are %s" % ", ".join(sorted(queues)) if queues else "this swarm has no queues")
     )
 
@@ -57,10 +58,10 @@ def over_cap(unit: Unit, queue: Queue, used: Mapping[str, int], used_by_owner: M
             uses, kept = in_use.get(kind, 0), head.unit.amounts.get(kind, 0) if head and same else 0
             if kind in most and amount > most[kind]:
                 each = "" if shared else " for each owner"
-                return Reason(TOO_LARGE, "it needs %d %s, and the queue %s allows %d at a time%s" % (amount, kind, queue.name, most[kind], each))
+                return _reason(TOO_LARGE, "it needs %d %s, and the queue %s allows %d at a time%s" % (amount, kind, queue.name, most[kind], each))
             if kind in most and uses + kept + amount > most[kind]:
                 keeps = " and keeps %d for %s" % (kept, head.unit.first.name) if head and kept else ""
-                return Reason(code, "%s uses %d of at most %d %s%s%s, and it needs %d" % (who, uses, most[kind], kind, where, keeps, amount))
+                return _reason(code, "%s uses %d of at most %d %s%s%s, and it needs %d" % (who, uses, most[kind], kind, where, keeps, amount))
     return None
 
 
@@ -71,21 +72,23 @@ def fits_nowhere(unit: Unit, shape: Shape, nodes: Sequence[Node]) -> Reason | No
     possible, closed = most_alike(shape.possible, unit.same_model), [node for node in shape.possible if node not in shape.open]
     if possible >= unit.size:
         names = ["%s (%s)" % (node.hostname, why_closed(node.spot.place.record)) for node in closed]
-        return Reason(CLOSED, "it needs nodes that take no new tasks now: %s" % shortened(names))
+        return _reason(CLOSED, "it needs nodes that take no new tasks now: %s" % shortened(names))
     if possible:
         alike = " with the same model of GPU" if unit.same_model else ""
-        return Reason(NEVER, "its gang needs %d nodes%s, and %d could hold a member" % (unit.size, alike, possible))
+        return _reason(NEVER, "its gang needs %d nodes%s, and %d could hold a member" % (unit.size, alike, possible))
     demand = shape.demand
     texts = total_shortfall(demand.wants, demand.constraints, demand.platforms, [node.spot.place for node in nodes])
-    return Reason(NEVER, "no node could hold it, not even an empty one: %s" % ("; ".join(texts) or _plugins(demand) or "the swarm has no nodes"))
+    return _reason(NEVER, "no node could hold it, not even an empty one: %s" % ("; ".join(texts) or _plugins(demand) or "the swarm has no nodes"))
 
 
 def is_next(head: Head) -> Reason:
     names = shortened([node.hostname for node in head.nodes])
     verb = "is" if len(head.nodes) == 1 else "are"
     if head.time is None:
-        return Reason(NEXT, "it is next, and %s %s kept for it; work without a time limit runs there, so nobody knows when it starts" % (names, verb))
-    return Reason(NEXT, "it is next, and %s %s kept for it; it starts at %s at the latest" % (names, verb, stamp(head.time)))
+        return _reason(
+            NEXT, "it is next, and %s %s kept for it; work without a time limit runs there, so nobody knows when it starts" % (names, verb)
+        )
+    return _reason(NEXT, "it is next, and %s %s kept for it; it starts at %s at the latest" % (names, verb, stamp(head.time)))
 
 
 def no_room(unit: Unit, shape: Shape, head: Head | None) -> Reason:
@@ -95,33 +98,47 @@ def no_room(unit: Unit, shape: Shape, head: Head | None) -> Reason:
         return _kept(unit, head)
     if choose(shape, unit.size, unit.same_model, lambda dummy_node: True):
         names = [node.hostname for node in shape.fitting if node.id in avoids]
-        return Reason(REFUSED, "the nodes with room for it refused it before: %s" % shortened(names))
+        return _reason(REFUSED, "the nodes with room for it refused it before: %s" % shortened(names))
     needs = _needs(shape.demand)
     if unit.size > 1:
         room = most_alike(shape.fitting, unit.same_model)
         alike = " and the same model of GPU" if unit.same_model else ""
-        return Reason(NO_ROOM, "its gang needs %d nodes with %s free%s, and %d have it" % (unit.size, needs, alike, room))
+        return _reason(NO_ROOM, "its gang needs %d nodes with %s free%s, and %d have it" % (unit.size, needs, alike, room))
     generic = [kind for kind in shape.demand.wants if kind not in UNITS]
     if len(generic) != 1 or shape.demand.ports:
-        return Reason(NO_ROOM, "no node has %s free at the same time" % needs)
+        return _reason(NO_ROOM, "no node has %s free at the same time" % needs)
     most = max(shape.open, key=lambda node: node.free.get(generic[0], 0))
     amount = most.free.get(generic[0], 0)
-    return Reason(NO_ROOM, "no node has %s free; the most on one node is %d%s" % (needs, amount, " (%s)" % most.hostname if amount else ""))
+    return _reason(NO_ROOM, "no node has %s free; the most on one node is %d%s" % (needs, amount, " (%s)" % most.hostname if amount else ""))
 
 
 def _kept(unit: Unit, head: Head) -> Reason:
     limit = "it has no time limit" if unit.time_limit_s is None else "its time limit is %s" % shown_duration(unit.time_limit_s)
     until = "until then nothing else starts there" if head.time is None else "only work that ends before %s may start there" % stamp(head.time)
     kept = "%s %s kept for %s" % (shortened([node.hostname for node in head.nodes]), "is" if len(head.nodes) == 1 else "are", head.unit.first.name)
-    return Reason(KEPT, "%s, which is next; %s, and %s" % (kept, until, limit))
+    return _reason(KEPT, "%s, which is next; %s, and %s" % (kept, until, limit))
 
 
 def next_round(most: int) -> Reason:
-    return Reason(ROUND, "%d others were admitted in this round; the next round looks at it" % most)
+    return _reason(ROUND, "%d others were admitted in this round; the next round looks at it" % most)
 
 
 def behind(number: int) -> Reason:
-    return Reason(BEHIND, "%d others of its queue are before it" % number)
+    return _reason(BEHIND, "%d others of its queue are before it" % number)
+
+
+def behind_other_demands(number: int) -> Reason:
+    return _reason(BEHIND, "work of its queue with %d other reservations or constraints is before it" % number)
+
+
+def gang_problem(text: str) -> Reason:
+    return _reason(GANG, text)
+
+
+def _reason(code: str, text: str) -> Reason:
+    """Return the reason as one line of bounded length. A node chooses its host name, and users choose names and constraints."""
+    line = printable(text)
+    return Reason(code, line if len(line) <= LONGEST else line[: LONGEST - 1] + "…")
 
 
 def _needs(demand: Demand) -> str:

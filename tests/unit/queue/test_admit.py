@@ -412,3 +412,17 @@ def test_a_queue_with_very_many_different_demands_does_not_stop_the_others():
     decisions = decide([gpu_node("n1", 9)], [*waiting, work("o", queue="other", since=10**6, limit=None)])
     assert [one.reason.code for one in decisions.values() if one.reason][-5:] == ["behind"] * 5
     assert decisions["o"].node
+
+
+def test_reasons_are_one_printable_line_of_bounded_length():
+    bad = gpu_node("n1")
+    bad["Description"]["Hostname"] = "g1\x1b[2K\nroot"
+    running, tasks = busy(n1=1)
+    waiting = [
+        work("big", 8, since=1),
+        work("w", 5, since=2),
+        work("never", since=3, constraints=["node.labels.x==%d" % number for number in range(999)]),
+    ]
+    decisions = decide([bad], waiting, running, tasks)
+    assert decisions["big"].reason.text.startswith("it is next, and g1\\x1b[2K\\nroot is kept for it")
+    assert all(one.reason.text.isprintable() and len(one.reason.text) <= 500 for one in decisions.values())
