@@ -265,6 +265,31 @@ def test_a_pull_request_is_checked_without_a_swarm_and_without_an_inventory(fold
     assert "exists and is no saved ledger of a fleet" in " ".join(save_ledger(folder).stdout.split())
 
 
+def test_devices_are_checked_with_the_setting_of_the_command_line(folder: Path) -> None:
+    save_ledger(folder)
+    check = ("preflight", "-e", "compose=compose.yml stack=s ledger=ledger.json")
+    (folder / "compose.yml").write_text(COMPOSE.replace("REPLICAS", "1").replace("restart: always", "devices: [/dev/fuse]"))
+    unnamed = play(folder, *check)
+    assert unnamed.returncode == 2, unnamed.stdout + unnamed.stderr
+    assert "services.train.devices has /dev/fuse, which no name of gpu_swarm_devices has" in " ".join(unnamed.stdout.split())
+
+    (folder / "all.yml").write_text("gpu_swarm_devices: {fuse: [/dev/fuse]}\n")
+    nowhere = play(folder, *check, "-e", "@all.yml")
+    assert nowhere.returncode == 2, nowhere.stdout + nowhere.stderr
+    assert "no node has such a device: add the paths of fuse to gpu_swarm_devices, and run provision" in " ".join(nowhere.stdout.split())
+
+    ledger = (folder / "ledger.json").read_text().replace('"Labels": {}', '"Labels": {"gpu-swarm.device.fuse": "true"}')
+    (folder / "ledger.json").write_text(ledger)
+    fits = play(folder, *check, "-e", "@all.yml")
+    assert fits.returncode == 0, fits.stdout + fits.stderr
+    assert "s_train: fits on host-g1" in fits.stdout
+
+    (folder / "all.yml").write_text("gpu_swarm_devices: {fuse: [/dev/mem]}\n")
+    wrong = play(folder, *check, "-e", "@all.yml")
+    assert wrong.returncode == 2, wrong.stdout + wrong.stderr
+    assert "gpu_swarm_devices.fuse[0] is /dev/mem, which no service is given" in " ".join(wrong.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -60,7 +60,7 @@ MISSPELT = "is not a variable of this playbook. Did you mean"
 HOSTS = {
     "g1": {"gpu_node_isolation": "strict", "maintain_timeout": "soon"},
     "g2": {"gpu_node_isolation": "strict", "gpu_node_advertize": []},
-    "g3": {"gpu_node_advertise": [{"as": "gpus"}], "gpu_node_accept_risks": ["all"]},
+    "g3": {"gpu_node_advertise": [{"as": "gpus"}], "gpu_node_accept_risks": ["all"], "gpu_swarm_devices": {"fuse": ["/dev/fuse", "/etc/passwd"]}},
 }
 OF_HOSTS = [
     "g1, g2: gpu_node_isolation is 'strict', but must be off, audit, reserved or exclusive.",
@@ -68,6 +68,7 @@ OF_HOSTS = [
     "g2: gpu_node_advertize is not a setting. Write gpu_node_advertise,",
     "g3: gpu_node_advertise[0].as: 'gpus' is not known; use one of: ",
     "g3: gpu_node_accept_risks: 'all' cannot be accepted; use only: ",
+    "g3: gpu_swarm_devices.fuse[1] is '/etc/passwd', but must be an absolute path below /dev, without",
 ]
 WRONG = {
     "provision": ("gpu_swarm_isolation=strict provision_wait=soon", ["gpu_swarm_isolation is 'strict',", "provision_wait is 'soon',", *OF_HOSTS]),
