@@ -5,6 +5,8 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import math
 import os
 import re
 from collections.abc import Callable
@@ -27,7 +29,17 @@ from ..plugin_utils._classes import labelling
 from ..plugin_utils._report import conclusion, last_words, terminal
 from ..plugin_utils._rollout.poll import poll, split_options
 from ..plugin_utils._settings.values import offered_devices
-from ..plugin_utils._stack import attachments, deploy_preconditions, deploy_verdict, image_answers, registries, replaced, secret_values, stack_yaml
+from ..plugin_utils._stack import (
+    attachments,
+    deploy_preconditions,
+    deploy_verdict,
+    image_answers,
+    pulling,
+    registries,
+    replaced,
+    secret_values,
+    stack_yaml,
+)
 from ..plugin_utils._stack.attachments import Swarm
 from ..plugin_utils._stack.deployment_wait import Steadiness, tolerate_silence, without_former_failures
 from ..plugin_utils._stack.document import load_compose
@@ -50,11 +62,14 @@ OPTIONS = {
     "registries": {"type": "dict", "default": {}, "no_log": True},
     "query_registries": {"type": "bool", "default": True},
     "ledger": {"type": "path"},
+    "pull": {"type": "bool", "default": False},
 }
 # Docker's rule for the name of a stack. The names of the services and networks of the stack begin with this name.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 # How long the services that attach networks may take to start, if wait_timeout is 0 (seconds). Nodes may have to pull a large image first.
 ATTACHING_S = 600
+# How long a node may pull an image, if wait_timeout is 0 (seconds).
+PULL_S = 600
 
 
 class ActionModule(ActionBase):
@@ -146,8 +161,11 @@ class ActionModule(ActionBase):
         if not result["changed"] and deploy_verdict.has_jobs(specs):
             self._say("nothing has changed, so the stack is not deployed again: its jobs would run once more")
             return {**result, "changed": labelled, **self._wait_until_running(before)}
+        kept = stack_yaml.to_yaml(stack.document)
+        if self._args["pull"]:
+            stack = self._pull(stack, specs, options)
         self._deploy_ahead(stack.document, before)
-        after = self._deploy(stack, before, prune=self._args["prune"], keep=stack_yaml.to_yaml(stack.document))
+        after = self._deploy(stack, before, prune=self._args["prune"], keep=kept)
         return {**result, "changed": deploy_verdict.changed(before, after) or labelled, **self._wait_until_running(before)}
 
     def _translate(self, folder):
@@ -231,6 +249,37 @@ class ActionModule(ActionBase):
             "services": [{key: check[key] for key in ("service", "fits", "possible", "text")} for check in before["preflight"]],
             "diff": {"before_header": "deployed", "after_header": FILE, "before": deployed, "after": shown},
         }
+
+    def _pull(self, stack, specs, options):
+        """Let nodes pull the images of services with GPUs. Return the stack with the digests of these images."""
+        images = pulling.images(stack.document, self._args["name"])
+        if not images:
+            return stack
+        logins = deploy_preconditions.logins_option(self._access())
+        plan = self._read(services=specs, pull_for=images, **options, **logins)["pull_plan"]
+        pulling.refuse_unknown({image: self._masked(reason) for image, reason in plan["unknown"].items()})
+        pulls = pulling.Pulls(plan, self._args["wait_timeout"] or PULL_S)
+        if pulls.remaining:
+            self._say(pulls.first_line())
+            try:
+                self._follow(pulls, logins)
+            finally:
+                with contextlib.suppress(GpuSwarmError):  # else the next run removes them
+                    self._read(pulls=[])
+        pulls.refuse_missing()
+        return stack._replace(document=pulling.with_digests(stack.document, plan["images"]))
+
+    def _follow(self, pulls, logins):
+        """Wait until each pull has ended. Print a line for a node whenever its state changes."""
+
+        def query():
+            answer = self._read(pulls=pulls.remaining, **logins)
+            for line in pulls.follow([{**state, "reason": self._masked(state["reason"])} for state in answer["pulls"]]):
+                self._say(line)
+            return answer
+
+        query_patiently = tolerate_silence(query, {}, NoManager, lambda text: self._say(f"note: {text}"))
+        poll(query_patiently, lambda _answer: pulls.waiting(), math.inf, lambda _text: None)
 
     def _deploy_ahead(self, document, before):
         """Deploy the services that attach networks, and wait until each of their nodes has a task."""

@@ -92,6 +92,15 @@ options:
       - The playbook C(status) saves it with C(output=ledger).
     type: path
     version_added: 0.4.0
+  pull:
+    description:
+      - Whether nodes pull the images of services with GPUs before the stack is deployed. The digests that the registries have then are deployed.
+      - Each pull is a service on one node that reserves nothing and starts nothing. The module removes these services, also those of a killed run.
+      - A node may pull for O(wait_timeout) seconds, or for 600 seconds with V(0). A node that could not pull does not prevent the deployment.
+      - If no node has an image, or if a registry does not have it, nothing is deployed.
+    type: bool
+    default: false
+    version_added: 0.4.0
 seealso:
   - module: fleet.gpu_swarm.swarm_explain
 """

@@ -87,6 +87,19 @@ options:
     type: bool
     default: false
     version_added: 0.4.0
+  pull_for:
+    description:
+      - The image of each service whose nodes should pull before the update, by the service's name. The module looks up the digests of the images, and
+        returns the nodes in RV(pull_plan). It removes the services with which nodes pulled in a run that was killed.
+    type: dict
+    version_added: 0.4.0
+  pulls:
+    description:
+      - The pulls that have not ended, each with C(node) and C(image), as in RV(pull_plan). The module starts the first of them, and removes the
+        services of all others.
+    type: list
+    elements: dict
+    version_added: 0.4.0
   keep:
     description:
       - The text of the deployed stack file. The module stores it in a config of the swarm, so that the next run can show what has changed since.
@@ -179,6 +192,19 @@ refused:
   returned: success
   type: list
   elements: dict
+pull_plan:
+  description:
+    - C(images) has the image of each service with its digest, C(unknown) why the digest of an image could not be looked up, C(pulls) the C(node),
+      C(hostname) and C(image) of each pull, and C(there) the images that some of the nodes have already.
+  returned: with O(pull_for)
+  type: dict
+  version_added: 0.4.0
+pulls:
+  description: The C(node), C(image), C(state) and C(reason) of each pull in O(pulls). The state is V(queued), V(pulling), V(pulled) or V(failed).
+  returned: with O(pulls)
+  type: list
+  elements: dict
+  version_added: 0.4.0
 kept:
   description: The lines of the stack file that was deployed last. Null if no file was stored.
   returned: success
@@ -196,7 +222,7 @@ incomplete:
 """
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
-from ..module_utils._deployment import saved_ledger, swarm_answer
+from ..module_utils._deployment import pull_run, saved_ledger, swarm_answer
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._swarm import manager_module, stack_command, stack_directory, stack_file, stack_objects, stack_versions
 from ..module_utils._swarm.manager import connect
@@ -217,6 +243,8 @@ OPTIONS = dict(
     with_registry_auth=dict(type="bool", default=False),
     prune=dict(type="bool", default=False),
     save=dict(type="bool", default=False),
+    pull_for=dict(type="dict"),
+    pulls=dict(type="list", elements="dict"),
     keep=dict(type="str", no_log=True),
 )
 
@@ -226,7 +254,10 @@ def run(params, check_mode):
     if params["save"]:
         return dict(changed=False, saved=saved_ledger.save(manager))
     changed = False if check_mode else _change(manager, params)
-    answer = swarm_answer.read(manager, params)
+    states = _pull(manager, params) if params["pulls"] is not None and not check_mode else []
+    answer = dict(swarm_answer.read(manager, params), pulls=states)
+    if params["pull_for"] is not None:
+        answer["pull_plan"] = pull_run.plan(manager, params, answer["preflight"])
     if params["keep"] is not None:
         changed = _keep(manager, params, "\n".join(answer["kept"] or ()), check_mode) or changed
     return dict(answer, changed=changed)
@@ -235,6 +266,8 @@ def run(params, check_mode):
 def _change(manager, params):
     """Deploy the stack and remove objects. Return whether there was anything to do. After an error, a part may have been done."""
     location = stack_directory.parent_directory(), params["stack"], params["docker_host"]
+    if params["archive"] or params["remove"] is not None or params["pull_for"] is not None:
+        pull_run.sweep(manager, params["stack"])
     try:
         if params["archive"]:
             stack_command.deploy([stack_command.docker_path()], stack_directory.unpack(*location, params["archive"]), params)
@@ -246,6 +279,10 @@ def _change(manager, params):
         if params["archive"] or params["remove"] is not None:
             stack_directory.remove(*location)
     return bool(params["archive"] or params["remove"])
+
+
+def _pull(manager, params):
+    return pull_run.step(manager, params["stack"], params["pulls"], params["logins"])
 
 
 def _keep(manager, params, kept, check_mode):

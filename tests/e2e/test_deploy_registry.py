@@ -2,7 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""deploy from a registry with a login: Debian's docker-registry on a node of the lab. The login is in a vault, and no output shows it."""
+"""deploy from a registry with a login: Debian's docker-registry on a node of the lab. The login is in a vault, and no output shows it. Nodes pull the
+image before the update.
+"""
 
 from __future__ import annotations
 
@@ -129,3 +131,52 @@ def test_a_login_from_a_vault_is_used(fleet: Fleet, inventory: Path, registry: s
     fleet["m1"].write("/run/found", forms[1].encode())
     assert fleet["m1"].run(*search, check=False).splitlines() == ["/run/found"]
     fleet["m1"].run("rm", "/run/found")
+
+
+def test_nodes_pull_an_image_before_the_update(fleet: Fleet, inventory: Path, registry: str, arguments: list[str]) -> None:
+    """A killed run left a service that pulls. The new image has another digest, because it has a label."""
+    image, manager = f"{registry}/team/task:next", fleet["m1"]
+    options = {"gpu_stack_registries": {registry: {"username": USER, "password": PASSWORD}}}
+    first = fleet.playbook(inventory, *arguments, "-e", json.dumps(options), playbook=PLAYBOOK)
+    assert first.rc == 0, first.output
+    digest = _push_next(fleet, registry, image)
+    compose = Path(arguments[1].partition("=")[2])
+    compose.write_text(compose.read_text().replace(f"{registry}/team/task", image))
+    (before,) = manager.inspect_tasks(_running(fleet))
+    node = next(name for name in ("g1", "g2") if fleet[name].swarm()["NodeID"] == before["NodeID"])
+    left = ("docker", "service", "create", "--detach", "--quiet", "--no-resolve-image", "--restart-condition", "none", "--label")
+    manager.run(*left, f"gpu-swarm.pull={STACK}", "--name", "gpu-swarm-pull-left", "lab/task", "/gpu-swarm-pull")
+    pulls = json.dumps({**options, "gpu_stack_pull": True})
+    run = fleet.playbook(inventory, *arguments, "-e", pulls, playbook=PLAYBOOK)
+    assert run.rc == 0, run.output
+    lines = [f"{node}: pull {image} before the update", f"{node}: pulls {image}", f"{node}: has {image} (1 of 1)"]
+    places = [run.output.find(line) for line in [*lines, f"{STACK}_train: 1 of 1 running"]]
+    assert -1 not in places, run.output
+    assert places == sorted(places), run.output
+    (after,) = manager.inspect_tasks(_running(fleet))
+    assert after["Spec"]["ContainerSpec"]["Image"] == f"{image}@{digest}"
+    assert PASSWORD not in run.output
+    assert not manager.docker("service", "ls", "--quiet", "--filter", "label=gpu-swarm.pull").strip()
+    # The image is everywhere, so nothing is pulled, and no task is replaced.
+    again = fleet.playbook(inventory, *arguments, "-e", pulls, playbook=PLAYBOOK)
+    assert (again.rc, "before the update" in again.output, _running(fleet)) == (0, False, [after["ID"]]), again.output
+
+
+def _running(fleet: Fleet) -> list[str]:
+    return fleet["m1"].docker("service", "ps", "--quiet", "--no-trunc", "--filter", "desired-state=running", f"{STACK}_train").split()
+
+
+def _push_next(fleet: Fleet, registry: str, image: str) -> str:
+    """Push a new image, and return its digest."""
+    manager = fleet["m1"]
+    docker = ("docker", "--config", "/run/push")
+    manager.start(*docker, "login", "--username", USER, "--password-stdin", registry, text=PASSWORD.encode())
+    container = manager.run("docker", "create", "lab/task", "true").strip()
+    manager.run("docker", "commit", "--change", "LABEL next=1", container, "lab/next")
+    manager.docker("rm", container)
+    manager.docker("tag", "lab/next", image)
+    manager.run(*docker, "push", "--quiet", image)
+    digest = manager.docker("image", "inspect", "--format", "{{index .RepoDigests 0}}", image).partition("@")[2]
+    manager.docker("rmi", "--no-prune", image, "lab/next")
+    manager.run("rm", "-r", "/run/push")
+    return digest

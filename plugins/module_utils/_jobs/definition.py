@@ -27,7 +27,7 @@ from .._policy.generic_resources import ENV_PREFIX
 from .._printable import printable
 from .._secret_names import has_secret, is_name_of_secret, is_secret_word
 from .._swarm.go_templates import WRITE, is_meant_for_swarm, literal
-from .._swarm.image_name import is_image_name
+from .._swarm.image_name import is_image_name, with_tag
 from .job_mounts import mount
 
 # Labels of the services, with the collection's prefix in front.
@@ -114,7 +114,7 @@ def _image(name: str, option: str, value: str) -> str:
             "%s of the job %s is %r, which is not a valid image name. Write it as name:tag, in small letters, such as "
             "nvidia/cuda:13.0.0-base-ubuntu24.04. %s" % (option, name, value, NOTHING)
         )
-    return _with_tag(image) if image else ""
+    return with_tag(image) if image else ""
 
 
 def _capabilities(name: str, option: str, value: Sequence[str]) -> list[str]:
@@ -182,11 +182,6 @@ def _text(name: str, where: str, key: Any, value: Any) -> str:
     if isinstance(value, (str, int, float)) and "\0" not in str(value):
         return str(value)
     raise GpuSwarmError("%s of the job %s: %s is neither a text nor a number. Write it in quotes. %s" % (where, name, key, NOTHING))
-
-
-def _with_tag(image: str) -> str:
-    """Return the image with its tag. Every 'docker service update' adds a missing tag, and the changed image would run the job again."""
-    return image if "@" in image or ":" in image.rpartition("/")[2] else "%s:latest" % image
 
 
 def _argv(name: str, option: str, value: Any) -> list[str]:

@@ -27,7 +27,7 @@ from .._swarm.isolation import ENFORCED
 from .._tasks import takes_all
 from .._tasks.keep import blocking_label
 from .._tasks.restarts import Restarts
-from .._tasks.tasks import ALLOCATED, ENDED, WAITING, WANTED, age, assigned, is_job, is_movable, name_of, reservations
+from .._tasks.tasks import ALLOCATED, ENDED, WAITING, WANTED, age, assigned, is_job, is_movable, is_pull, name_of, reservations
 from . import claims, encrypted, findings, health, networks, on_gpu_nodes, unreserved
 from . import reservations as service_reservations
 from .leader import leader_engine
@@ -154,7 +154,7 @@ def _read_tasks(listed: Listed, census: Census | None) -> Reading:
             continue
         if state in WAITING or (allocated and is_movable(task, service)):
             service_reservations.add(reading.reserving, task, service, service_name)
-        if state in WAITING:
+        if state in WAITING and not is_pull(service):
             pending.add(reading.waiting, task, service_name)
         elif state in ENDED and task.get("NodeID") and is_job(task, service):
             claims.add_finished(reading.finished, task["NodeID"], service_name, assigned(task))

@@ -14,7 +14,7 @@ import shlex
 from typing import Any, Iterable, Mapping, Sequence
 
 from .._policy.labels import DEDICATED, Options
-from .._tasks.tasks import is_global, is_job_service, reservations
+from .._tasks.tasks import is_global, is_job_service, is_pull, reservations
 from .node_labels import prefixes
 from .unreserved import has_gpus
 
@@ -35,7 +35,7 @@ def on_gpu_nodes(records: Iterable[Mapping[str, Any]], services: Iterable[Mappin
     rows = []
     for service in services if places else ():
         name = service["Spec"]["Name"]
-        if name in places and not reservations(service["Spec"].get("TaskTemplate") or {}).get("GenericResources"):
+        if name in places and not is_pull(service) and not reservations(service["Spec"].get("TaskTemplate") or {}).get("GenericResources"):
             nodes = {record["id"]: record["hostname"] for record in places[name]}
             rows.append(
                 {

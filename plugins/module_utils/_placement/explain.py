@@ -15,7 +15,7 @@ from math import inf
 from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._printable import NAMED, shortened
-from .._tasks.tasks import age, epoch, is_global
+from .._tasks.tasks import age, epoch, is_global, is_pull
 from .availability import why_closed
 from .census import Census
 from .pending import UNITS, amount_of, total_shortfall
@@ -69,10 +69,15 @@ def explain_services(
     chosen = [
         service
         for service in services
-        if service["ID"] in names or service["Spec"]["Name"] in names or (ALL in names and is_short(service, state.census.tally_of(service["ID"])))
+        if service["ID"] in names or service["Spec"]["Name"] in names or (ALL in names and _waits(service, state.census))
     ]
     longest = sorted(chosen, key=lambda service: (_waiting_since(service, state.census), service["Spec"]["Name"]))[:most]
     return [explain(service, state) for service in sorted(longest, key=lambda service: service["Spec"]["Name"])]
+
+
+def _waits(service: Mapping[str, Any], census: Census) -> bool:
+    """Return whether a service of a user has too few tasks."""
+    return not is_pull(service) and is_short(service, census.tally_of(service["ID"]))
 
 
 def _waiting_since(service: Mapping[str, Any], census: Census) -> float:

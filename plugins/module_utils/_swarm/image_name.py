@@ -22,3 +22,13 @@ _ID = re.compile(r"[0-9a-f]{64}")
 
 def is_image_name(text: str) -> bool:
     return bool(_REFERENCE.fullmatch(text)) and not _ID.fullmatch(text)
+
+
+def with_tag(image: str) -> str:
+    """Return the image with its tag. Every 'docker service update' adds a missing tag, and the changed image would replace the tasks."""
+    return image if "@" in image or ":" in image.rpartition("/")[2] else "%s:latest" % image
+
+
+def with_digest(image: str, digest: str) -> str:
+    """Return the reference that Docker itself writes into a service when it has looked up the image."""
+    return "%s@%s" % (with_tag(image), digest)

@@ -74,6 +74,17 @@ def _tls(params: Mapping[str, Any], environ: Mapping[str, str]) -> Tls | None:
     return Tls(params["validate_certs"], authority, cert, key)
 
 
+def _login_header(image: str, login: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the header with this login to the image's registry. If ``login`` is None, it is this user's login on this machine.
+
+    A node with the containerd image store uses a login only for its server.
+    """
+    if login:
+        registry = logins.registry_of(image)
+        login = {**login, "serveraddress": logins.DOCKER_HUB_URL if registry == logins.DOCKER_HUB else registry}
+    return logins.login_header(logins.read_login(image) if login is None else login)
+
+
 def _is_refusal(exc: api.ApiError) -> bool:
     """Return whether the daemon refused the content of a request. False if an authorization plugin of this machine refused the request."""
     return isinstance(exc, api.Refused) and exc.status in INPUT_REFUSED and "authorization denied" not in exc.words
@@ -185,10 +196,10 @@ class Manager:
     def service(self, service_id: str) -> dict[str, Any]:
         return self._read("read service %s" % service_id, "/services/%s" % quote(service_id))
 
-    def create_service(self, spec: Mapping[str, Any]) -> str:
-        """Create a service and return its id. Nodes pull its image with the registry login of this process's user on this machine."""
+    def create_service(self, spec: Mapping[str, Any], login: Mapping[str, str] | None = None) -> str:
+        """Create a service and return its id. Nodes pull its image with this login, as in ``why_unreadable``."""
         what = "create service %s" % spec["Name"]
-        headers = self._called(what, lambda: logins.login_header(logins.read_login(spec["TaskTemplate"]["ContainerSpec"]["Image"])))
+        headers = self._called(what, lambda: _login_header(spec["TaskTemplate"]["ContainerSpec"]["Image"], login))
         return self._post(what, "/services/create", spec, headers)["ID"]
 
     def update_service(self, service_id: str, version: int, spec: Mapping[str, Any]) -> None:
@@ -249,11 +260,21 @@ class Manager:
         An empty ``login`` means anonymous. If ``login`` is None, this code uses the logins of this process's user on this machine.
         """
         try:
-            headers = logins.login_header(logins.read_login(image) if login is None else login)
-            self._client.call("GET", "/distribution/%s/json" % quote(image, safe="/:@"), headers=headers)
+            self._look_up(image, login)
         except api.ApiError as exc:
             return exc.words
         return ""
+
+    def image_digest(self, image: str, login: Mapping[str, str] | None = None) -> str:
+        """Return the digest that an image has in its registry now. ``login`` is as in ``why_unreadable``."""
+        answer = self._called("look up the image %s" % image, lambda: self._look_up(image, login))
+        digest = (answer.get("Descriptor") or {}).get("digest")
+        if not digest:
+            raise SwarmError("The registry has no digest for the image %s." % image)
+        return digest
+
+    def _look_up(self, image: str, login: Mapping[str, str] | None) -> Any:
+        return self._client.call("GET", "/distribution/%s/json" % quote(image, safe="/:@"), headers=_login_header(image, login)).data
 
     # -- the swarm itself --------------------------------------------------------------------------------------
 

@@ -32,6 +32,9 @@ VERSION_OF = PREFIX + "version-of"
 # On a secret with a fixed name, this label contains the digest of the content, because the API never returns the content itself.
 CONTENT = PREFIX + "content"
 
+# On a service with which a node pulls an image, this label contains the name of the stack.
+PULL = PREFIX + "pull"
+
 # The characters that placement constraints support. "/" is also allowed, because other tools use it in label keys. A comma would break the record.
 KEY = re.compile(r"[A-Za-z0-9_./-]+\Z")
 

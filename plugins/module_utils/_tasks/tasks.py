@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Iterable, Mapping
 
 from .._policy import generic_resources
+from .._swarm.owned_labels import PULL
 
 # In these states, resources are allocated to the task, whatever its desired state is. A task that is shutting down still has its GPU open. The
 # scheduler counts in the same way.
@@ -63,6 +64,11 @@ def is_job(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> bool:
 
 def is_job_service(service: Mapping[str, Any] | None) -> bool:
     return bool(service) and not JOBS.isdisjoint(service["Spec"].get("Mode", ()))
+
+
+def is_pull(service: Mapping[str, Any] | None) -> bool:
+    """Return whether a node pulls an image with this service, before ``deploy`` updates the stack."""
+    return bool(service) and PULL in (service["Spec"].get("Labels") or {})
 
 
 def is_global(service: Mapping[str, Any] | None) -> bool:

@@ -37,14 +37,17 @@ def objects_to_compare(stack: Stack, name: str) -> dict[str, Any]:
 
 def query_options(document: Mapping[str, Any], stack: str, access: Access, query: bool) -> dict[str, Any]:
     """Return the options for the module that queries the manager."""
-    logins, passed_on = access
+    logins = access.logins
     images = sorted({image_of(service) for service in document["services"].values()})
     options: dict[str, Any] = {"images": images, "networks": network_names(document, stack), "external": external_names(document)}
     if query:
         options["query"] = registries.images_to_query(images, logins)
-    if logins or not passed_on:
-        options["logins"] = registries.pack_logins(logins)
-    return options
+    return {**options, **logins_option(access)}
+
+
+def logins_option(access: Access) -> dict[str, Any]:
+    """Return the option with the logins. Without it, the module uses the manager's own logins."""
+    return {"logins": registries.pack_logins(access.logins)} if access.logins or not access.passed_on else {}
 
 
 def image_of(service: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ import pytest
 from docker_daemon import Daemon
 
 from plugins.module_utils._docker_api.client import Client
-from plugins.module_utils._swarm.manager import Manager
+from plugins.module_utils._swarm.manager import Manager, SwarmError
 from plugins.module_utils._swarm.registry import classify_error
 
 
@@ -74,7 +74,29 @@ def test_an_empty_login_is_none_and_no_login_is_the_managers_own(serve: Serve) -
     for login in (None, {}, {"username": "u", "password": "p"}):
         assert it.why_unreadable("registry.example/a", login) == ""
     sent = [json.loads(base64.urlsafe_b64decode(one["X-Registry-Auth"])) for one in daemon.received]
-    assert sent == [{"username": "own", "password": "p", "serveraddress": "registry.example"}, {}, {"username": "u", "password": "p"}]
+    server = {"serveraddress": "registry.example"}  # nodes with the containerd image store need it
+    assert sent == [{"username": "own", "password": "p", **server}, {}, {"username": "u", "password": "p", **server}]
+
+
+def test_the_digest_of_an_image_is_that_of_its_registry(serve: Serve) -> None:
+    descriptor = {"mediaType": "application/vnd.oci.image.index.v1+json", "digest": "sha256:ab", "size": 9}
+    missing = (404, json.dumps({"message": "manifest unknown: manifest unknown"}))
+    it, daemon = serve({"/distribution/a:1/json": {"Descriptor": descriptor}, "/distribution/b:1/json": {}, "/distribution/c:1/json": missing})
+    assert it.image_digest("a:1", {"username": "u", "password": "p"}) == "sha256:ab"
+    (header,) = [json.loads(base64.urlsafe_b64decode(one["X-Registry-Auth"])) for one in daemon.received]
+    assert header == {"username": "u", "password": "p", "serveraddress": "https://index.docker.io/v1/"}
+    for image, words in (("b:1", "has no digest for the image b:1"), ("c:1", "refused to look up the image c:1: manifest unknown")):
+        with pytest.raises(SwarmError, match=words):
+            it.image_digest(image, {})
+
+
+def test_nodes_pull_with_a_given_login(serve: Serve) -> None:
+    it, daemon = serve({"/services/create": {"ID": "s1"}})
+    spec = {"Name": "p", "TaskTemplate": {"ContainerSpec": {"Image": "registry.example/a"}}}
+    for login in (None, {}, {"username": "u", "password": "p"}):
+        assert it.create_service(spec, login) == "s1"
+    sent = [json.loads(base64.urlsafe_b64decode(one["X-Registry-Auth"])) for one in daemon.received]
+    assert [login.get("username") for login in sent] == ["own", None, "u"]
 
 
 def test_an_image_that_is_not_there_sets_nothing(serve: Serve) -> None:
