@@ -16,7 +16,7 @@ options:
         on all nodes of a swarm.
       - Without this option, the node keeps its level. The level of a node without a guard is V(off).
       - With V(off), the image or its variables decide, and a service without a reservation may see every GPU. The node has a guard only if it
-        advertises slots or groups. This guard only translates slots and groups to cards.
+        advertises slots or groups, or allows O(devices). This guard only translates slots and groups to cards, and gives these devices.
       - With V(audit), nothing is hidden, but RV(isolation) counts what V(reserved) would hide or refuse.
       - With V(reserved), a task sees only the GPUs that swarm allocated to it. A service that requests other GPUs by a variable is refused.
       - With V(exclusive), a task is also refused while another task on this node still has its GPU.
@@ -43,4 +43,16 @@ options:
     elements: str
     default: []
     version_added: 0.3.0
+  devices:
+    description:
+      - Devices, other than GPUs, that a service may ask for by name. Each name has a list of paths below C(/dev), which may contain wildcards. A
+        service asks with the variable C(GPU_SWARM_DEVICES) in its own environment, such as V(rdma,fuse). See C(docs/run/devices.md).
+      - The guard gives the character devices that match when a container starts. It never gives GPUs, VFIO devices, the kernel's memory or log.
+      - If a name is allowed, a node with GPUs has a guard at every level of O(isolation). At V(off), this guard hides no GPU.
+      - A name has at most 32 of the characters a-z, 0-9, C(_) and C(-), and begins with a letter or a digit. At most 32 names have 32 paths each. A
+        name may match at most 256 devices.
+      - With O(restart=never), nothing is changed.
+    type: dict
+    default: {}
+    version_added: 0.4.0
 """

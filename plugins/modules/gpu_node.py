@@ -352,6 +352,15 @@ isolation:
   returned: success; null if there is no guard
   type: dict
   version_added: 0.3.0
+devices:
+  description:
+    - The names of O(devices) that this node allows, each with the devices that a service gets now. A list is empty if the node has no such device, or
+      cannot give it because of C(userns-remap) or because a file turns off the guard.
+    - If this run may not change the guard, these are the names of the installed guard. Without a guard, this is empty.
+  returned: success
+  type: dict
+  sample: {"fuse": ["/dev/fuse"], "rdma": []}
+  version_added: 0.4.0
 isolation_level:
   description: The isolation level for which the node was assessed. This is O(isolation), or if that is not set, the current level of the node.
   returned: success
@@ -399,7 +408,7 @@ from ..module_utils._node.node_options import argument_spec
 # Values that other tasks compare. They are not masked: a resource kind may be called LICENSE-TOKEN, and its number is not a secret.
 DATA = (
     "resources", "advertised", "kinds", "swarm_resource", "generic_resources", "labels", "labels_unknown", "label_prefix", "gpus", "uuid",
-    "containers", "busy", "came", "images", "backups",
+    "containers", "busy", "came", "images", "backups", "devices",
 )  # fmt: skip
 
 

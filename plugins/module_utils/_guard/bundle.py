@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Collection, Mapping, Sequence
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+OFFERED = "GPU_SWARM_DEVICES"  # names of the devices that a service asks for, besides GPUs
 # Values that request nothing.
 NO_DEVICES = ("", "void", "none")
 _HIDDEN = "void"

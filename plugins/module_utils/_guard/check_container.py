@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections import namedtuple
 
@@ -46,8 +47,8 @@ class RefusedByRules(Refused):
 
 
 # data_root: dockerd's directory. run: the guard's directory for files that a reboot may remove. patience_s: how long to wait for a task that is
-# stopping (seconds).
-NodeSettings = namedtuple("NodeSettings", ["settings", "data_root", "run", "patience_s"])
+# stopping (seconds). offered: {name: globs} of the devices that the node offers by name, not checked yet.
+NodeSettings = namedtuple("NodeSettings", ["settings", "data_root", "run", "patience_s", "offered"])
 
 
 def main() -> int:
@@ -57,11 +58,12 @@ def main() -> int:
     try:
         settings = _read_settings(home)
         _check(runtime_call, _node_settings(settings))
-    except Exception as problem:  # after any error, a container that requests a GPU does not start
+    except Exception as problem:  # after any error, a container that requests a GPU or another device does not start
         if settings.get("level") in admission.LENIENT and not isinstance(problem, RefusedByRules):
             if settings["level"] != OFF:
                 finding_counts.add(settings.get("run", RUN), "", {refusal.BROKEN: str(problem)})
-            return call.MAY_START
+            if not _seems_to_ask(runtime_call):
+                return call.MAY_START
         if isinstance(problem, Refused):
             call.refuse(runtime_call, refusal.with_code(problem.code, str(problem)))
             return call.REFUSED
@@ -78,7 +80,8 @@ def _read_settings(home: str) -> dict[str, Any]:
 def _node_settings(raw: dict[str, Any]) -> NodeSettings:
     with open(raw["runtime_config"], encoding="utf-8", errors="replace", newline="") as stream:
         variables = _changed_variables(stream.read(), raw)
-    return NodeSettings(admission.from_json(raw, variables), raw["data_root"], raw.get("run", RUN), raw.get("patience_s", PATIENCE_S))
+    settings, run, patience_s = admission.from_json(raw, variables), raw.get("run", RUN), raw.get("patience_s", PATIENCE_S)
+    return NodeSettings(settings, raw["data_root"], run, patience_s, raw.get("offered", {}))
 
 
 def _changed_variables(config: str, settings: dict[str, Any]) -> tuple[str, ...]:
@@ -105,13 +108,47 @@ def _check(runtime_call: Call, node: NodeSettings) -> None:
         finding_counts.add(node.run, service, verdict.found)
     if verdict.refused:
         raise RefusedByRules(verdict.code, refusal.rules_message(service, settings.level, verdict.refused, runtime_call.container))
+    changed = _with_named_devices(runtime_call, node, document, container)
     if verdict.holds:
         _hold(runtime_call, node, labels, root, verdict.holds)
     if verdict.devices is not None:
         entries = bundle.with_devices(container.entries, settings.listed, verdict.devices, verdict.without)
         entries = bundle.with_values(entries, verdict.variables)
         if entries != container.entries:
-            replace_json(path, bundle.with_environment(document, entries), os.lstat(path).st_mode & 0o777)
+            changed = bundle.with_environment(changed, entries)
+    if changed is not document:
+        replace_json(path, changed, os.lstat(path).st_mode & 0o777)
+
+
+def _with_named_devices(runtime_call: Call, node: NodeSettings, document: dict[str, Any], container: Container) -> dict[str, Any]:
+    """Return the document with the devices that the service asks for by name; the same document if it asks for none. Raises RefusedByRules.
+
+    Only the record of swarm's agent says what a service asks for. An image may set the same variable, so the container's variables only say that
+    this record must be read. If the record cannot be read, nobody knows whether the service asks, so the container does not start. Without a record,
+    the task has ended: somebody starts its container by hand, and gets no device.
+    """
+    if admission.TASK not in container.labels or not any(bundle.name_of(entry) == bundle.OFFERED for entry in container.entries):
+        return document
+    from . import offered  # imported here, because few containers ask for devices
+
+    if container.unread:
+        answer = offered.unreadable(container.unread) if offered.requested(container.entries) else offered.NOTHING
+    else:
+        answer = offered.resolve(offered.requested(container.task.environment if container.task else ()), node.offered, document)
+    if answer.code:
+        service = admission.service_name(container.labels)
+        finding_counts.add(node.run, service, {answer.code: answer.reason})
+        raise RefusedByRules(answer.code, refusal.rules_message(service, node.settings.level, answer.reason, runtime_call.container))
+    return offered.with_devices(document, answer.devices) if answer.devices else document
+
+
+def _seems_to_ask(runtime_call: Call) -> bool:
+    """Return whether the container has the variable for devices by name. Its service or its image has set the variable."""
+    try:
+        with open(os.path.join(runtime_call.bundle, "config.json"), "rb") as stream:
+            return re.search(b'"%s=[^"]' % bundle.OFFERED.encode("ascii"), stream.read()) is not None
+    except OSError:
+        return False
 
 
 def _read_document(path: str) -> dict[str, Any]:

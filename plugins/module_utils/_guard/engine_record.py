@@ -54,10 +54,15 @@ def data_roots(known_root: str, document: Mapping[str, Any], container: str) -> 
             yield root
 
 
+def is_remapped(data_root: str) -> bool:
+    """Return whether containers have a user namespace of their own (``userns-remap``)."""
+    return bool(_REMAPPED.fullmatch(os.path.basename(data_root)))
+
+
 def task(data_root: str, name: str) -> TaskRecord | None:
     """Return the record that swarm's agent has of a task, or None. Raises BoltError, RecordError or OSError."""
     paths = [os.path.join(data_root, _TASKS)]
-    if _REMAPPED.fullmatch(os.path.basename(data_root)):
+    if is_remapped(data_root):
         paths.append(os.path.join(os.path.dirname(data_root), _TASKS))
     existing = [path for path in paths if os.path.exists(path)] or paths
     data = bolt.read(existing[0], (*_BUCKETS, name.encode("utf-8", "surrogateescape")), b"data")

@@ -5,9 +5,11 @@
 """Builds the guard's front, which dockerd calls as the program of the runtime nvidia (pure). The front is a shell script, because each container
 calls it four times.
 
-The front calls the guard only if the call is create or restore and the container requests a GPU. Otherwise the front runs NVIDIA's runtime at once.
-So other containers start even if the guard's files are broken. A container that requests a GPU starts only if the guard allows it. The process id
-stays the same.
+The front calls the guard only if the call is create or restore and the container requests a GPU, or a device by name. Otherwise the front runs
+NVIDIA's runtime at once. So other containers start even if the guard's files are broken. A container that requests a GPU or a device starts only if
+the guard allows it. The process id stays the same.
+
+The front always looks for the variable that asks for devices, also on a node that offers none: the service then does not start without its device.
 Private to this collection; it may change without notice.
 """
 
@@ -17,15 +19,14 @@ import re
 from shlex import quote
 from typing import Iterable, NamedTuple
 
-from . import refusal
+from . import bundle, refusal
 from .call import BROKEN, MAY_START, PASS_THROUGH, REFUSED
 
-# Words in config.json that can make NVIDIA's runtime give the container a GPU.
-_ALWAYS = ("NVIDIA_VISIBLE_DEVICES", "DOCKER_RESOURCE_", "CUDA_VERSION", "nvidia-container-devices")
+# Words in config.json that can make NVIDIA's runtime give the container a GPU, or the guard a device.
+_ALWAYS = ("NVIDIA_VISIBLE_DEVICES", "DOCKER_RESOURCE_", "CUDA_VERSION", "nvidia-container-devices", bundle.OFFERED + "=")
 # A variable that requests a GPU. Values that request nothing do not match. Each value ends with a quote.
 _REQUEST = '"(%s)=([^"vn]|v[^o]|vo[^i]|voi[^d]|void[^"]|n[^o]|no[^n]|non[^e]|none[^"])|"CUDA_VERSION=|nvidia-container-devices'
-
-_PASSES = 'exec "$runtime" "$@"'
+_ASKS = '"%s=[^"]' % bundle.OFFERED
 _TEXT = """\
 #!/bin/sh
 # Written by the Ansible collection fleet.gpu_swarm, which overwrites changes. dockerd calls this instead of NVIDIA's runtime, so that a task of
@@ -72,7 +73,7 @@ exit 1
 """
 # The first pattern may also match containers that request no GPU. This does no harm as long as the guard's code works.
 _OTHERWISE = """\
-# The guard's code failed. A container that requests a GPU does not start; others do.
+# The guard's code failed. A container that requests {whatever} does not start; others do.
 LC_ALL=C grep -aqE {requests} "$bundle/config.json" 2>/dev/null
 if [ $? = 1 ]; then
     exec "$runtime" "$@"
@@ -87,7 +88,8 @@ class Front(NamedTuple):
     code: str  # the directory of this version's code: if a run replaces a front that is running, the old front still finds its own code
     python: str
     listed: Iterable[str]  # the variables that the key swarm-resource of config.toml names
-    refuses: bool = True  # whether the front refuses containers that request a GPU if the guard's code does not run
+    # Whether the front refuses containers that request a GPU if the guard's code does not run. Containers that ask for a device are always refused.
+    refuses: bool = True
 
 
 def text(node: Front) -> str:
@@ -97,6 +99,7 @@ def text(node: Front) -> str:
     values.update(flag=quote("%s/%s" % (node.home, PASS_THROUGH)), name=PASS_THROUGH, pattern=quote(pattern))
     message = refusal.with_code(refusal.BROKEN, refusal.not_running_message("$python -IS $code", "$home/%s" % PASS_THROUGH))
     values.update(words=message, goes_on=str(MAY_START), refused=str(REFUSED), broken=str(BROKEN))
-    requests = quote(_REQUEST % "|".join(["NVIDIA_VISIBLE_DEVICES", *map(re.escape, sorted(set(node.listed)))]))
-    values["otherwise"] = _OTHERWISE.replace("{requests}", requests) if node.refuses else _PASSES
+    gpus = _REQUEST % "|".join(["NVIDIA_VISIBLE_DEVICES", *map(re.escape, sorted(set(node.listed)))])
+    requests, whatever = ("%s|%s" % (gpus, _ASKS), "a GPU or a device") if node.refuses else (_ASKS, "a device")
+    values["otherwise"] = _OTHERWISE.replace("{requests}", quote(requests)).replace("{whatever}", whatever)
     return re.sub("|".join(r"\{%s\}" % name for name in values), lambda match: values[match.group()[1:-1]], _TEXT)

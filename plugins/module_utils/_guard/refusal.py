@@ -18,7 +18,9 @@ from collections import namedtuple
 MOUNT, FORGED, UNRESERVED, UNKNOWN = "mount", "forged", "unreserved", "unknown-device"
 APART, TOO_SMALL, TWICE = "two-cards", "too-small", "held-twice"
 RESTORED, NO_RECORD, BROKEN = "restored", "no-record", "broken"
-CODES = (MOUNT, FORGED, UNRESERVED, UNKNOWN, APART, TOO_SMALL, TWICE, RESTORED, NO_RECORD, BROKEN)
+# The codes about devices that a service asks for by name.
+NOT_ALLOWED, NO_DEVICE, REMAPPED = "device-not-allowed", "no-device", "device-remapped"
+CODES = (MOUNT, FORGED, UNRESERVED, UNKNOWN, APART, TOO_SMALL, TWICE, RESTORED, NO_RECORD, BROKEN, NOT_ALLOWED, NO_DEVICE, REMAPPED)
 # With these codes, another node or a later attempt would refuse the task too.
 PERMANENT = frozenset([MOUNT, FORGED, UNRESERVED, TOO_SMALL])
 # With these codes, the guard could not decide. The task itself may be fine.

@@ -22,6 +22,7 @@ from .._policy import generic_resources
 from .decision_inputs import DecisionInputs
 from .guard_need import is_on_record, is_wanted
 from .guard_runtime import FORMER_PROGRAM, former_on_record, names_guard, runs_program
+from .guard_state import OFFERED
 from .restore import Edit
 
 # Key in the settings: the text of config.toml at the time of the run. If config.toml has changed since the run, the guard itself parses it. So a
@@ -48,7 +49,7 @@ def add_guard(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> tuple[dict[s
     if program is None:
         raise GpuSwarmError(
             "%s: runtimes.nvidia has no path, so the guard cannot call NVIDIA's runtime. Set the path, such as nvidia-container-runtime, or set "
-            "isolation: off (gpu_swarm_isolation) and remove rules for slots and groups." % path
+            "isolation: off (gpu_swarm_isolation) and remove rules for slots and groups, and gpu_swarm_devices." % path
         )
     content = runtime_path.set_path(edit.content, path, observed.guard.program)
     changed = {**edits, path: edit._replace(content=content, inserted={**edit.inserted, FORMER_PROGRAM: program})}
@@ -69,6 +70,7 @@ def _guard_files(inputs: DecisionInputs, edits: Mapping[str, Edit], program: str
         "map": advertisement["map"],
         "card_mib": advertisement["card_mib"],
         "overhead_mib": params.get("cuda_overhead_mib") or 0,
+        OFFERED: params.get("devices") or {},
         "data_root": _data_root(inputs),
         "runtime_config": params["runtime_config"],
         _CONFIG_TEXT: _config_after(inputs, edits),

@@ -28,14 +28,24 @@ def mapped_kinds(advertisement: Mapping[str, Any]) -> list[str]:
 
 def may_be_wanted(params: Mapping[str, Any]) -> bool:
     """Return whether this node needs a guard, if its rules for slots or groups select a card."""
-    level, rules, mapped = params.get("isolation") or OFF, params["advertise"], list(values_without_devices())
-    needed = level != OFF or any(rule.get("as") in mapped for rule in rules if isinstance(rule, dict)) if rules else False
-    return bool(needed and params["state"] == "present" and params["restart"] == "if_needed")
+    rules, mapped = params["advertise"], list(values_without_devices())
+    needed = _is_always_needed(params) or any(rule.get("as") in mapped for rule in rules if isinstance(rule, dict)) if rules else False
+    return bool(needed and is_changeable(params))
+
+
+def is_changeable(params: Mapping[str, Any]) -> bool:
+    """Return whether this run may install, change and remove a guard."""
+    return bool(params["state"] == "present" and params["restart"] == "if_needed")
+
+
+def _is_always_needed(params: Mapping[str, Any]) -> bool:
+    """Return whether a node with GPUs needs a guard: for its level of isolation, or to give services the devices that they ask for by name."""
+    return (params.get("isolation") or OFF) != OFF or bool(params.get("devices"))
 
 
 def is_wanted(params: Mapping[str, Any], advertisement: Mapping[str, Any]) -> bool:
     """Return whether this node needs a guard."""
-    return may_be_wanted(params) and ((params.get("isolation") or OFF) != OFF or bool(mapped_kinds(advertisement)))
+    return may_be_wanted(params) and (_is_always_needed(params) or bool(mapped_kinds(advertisement)))
 
 
 def check_slots(params: Mapping[str, Any], advertisement: Mapping[str, Any], observed: Any) -> None:

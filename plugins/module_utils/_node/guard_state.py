@@ -18,6 +18,8 @@ from .._policy.generic_resources import AMOUNT
 # The guard's directory, relative to the root of the machine's files.
 HOME = "usr/local/libexec/gpu-swarm"
 FRONT = "nvidia-guard"
+# Key in the settings: {name: globs} of the devices that services may ask for.
+OFFERED = "offered"
 
 
 def level_of(report: Mapping[str, Any] | None) -> str:

@@ -236,6 +236,7 @@ class Node:
         record = self.state.record_with_journal([daemon, runtime, *others])
         editable_units = [snapshot for snapshot in others if snapshot.path in _editable_paths(units) or restore.is_unit(record.get(snapshot.path))]
         former_files = [snapshot for snapshot in others if snapshot not in editable_units]
+        guard = self._guard_state()
         return Observation(
             gpus=nvml_reading["gpus"],
             driver_version=nvml_reading["driver_version"],
@@ -256,8 +257,9 @@ class Node:
             unfinished=self.params["state"] != "gathered" and self.state.unfinished(),
             former_files=former_files,
             watcher=self._watcher_state(daemon, engine),
-            guard=self._guard_state(),
+            guard=guard,
             devices=self.devices.inspect(),
+            offered=self._offered(guard, engine),
             cards=self._located_cards(nvml_reading["gpus"], record),
         )
 
@@ -307,6 +309,32 @@ class Node:
     def _guard_state(self) -> GuardState:
         home = os.path.join(str(self.root), guard_state.HOME)
         return self.guard.inspect() if guard_need.may_be_wanted(self.params) or os.path.lexists(home) else GuardState(home)
+
+    def _offered(self, guard: GuardState, engine: Mapping[str, Any] | None) -> dict[str, list[str]]:
+        """Return {name: paths} of the devices that a service gets now if it asks for the name. Raises GpuSwarmError if the setting is wrong.
+
+        If this run may not change the guard, the installed guard decides.
+        """
+        installed = (guard.settings or {}).get(guard_state.OFFERED) if guard.front is not None and self.params["state"] != "absent" else None
+        globs = (self.params.get("devices") if self.params["advertise"] else None) if guard_need.is_changeable(self.params) else installed
+        if not globs:
+            return {}
+        from .._guard import engine_record, offered  # imported here, because most nodes offer no devices
+        from .._policy import offered_devices
+
+        where = "gpu_swarm_devices (gpu_node_devices)"
+        try:
+            offered_devices.check(globs, where)
+            found = {name: [device.path for device in offered.expand(paths, str(self.root)).devices] for name, paths in globs.items()}
+        except (GpuSwarmError, ValueError) as problem:
+            if globs is installed:  # the guard refuses whoever asks
+                return {}
+            if isinstance(problem, GpuSwarmError):
+                raise
+            raise GpuSwarmError("%s: %s. Write paths that match fewer devices." % (where, problem)) from problem
+        # The guard then gives no task a device.
+        withheld = guard.turned_off or engine_record.is_remapped((engine or {}).get("root_dir") or "")
+        return {name: [] for name in found} if withheld else found
 
     def _watcher_state(self, daemon: Snapshot, engine: Mapping[str, Any] | None) -> WatcherState:
         if is_wanted(self.params):

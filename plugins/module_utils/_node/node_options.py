@@ -57,6 +57,7 @@ def argument_spec() -> dict[str, Any]:
         "on_loss": {"type": "str", "choices": list(AFTER_LOSS), "default": PAUSE},
         "isolation": {"type": "str", "choices": list(LEVELS)},
         "isolation_allow": {"type": "list", "elements": "str", "default": []},
+        "devices": {"type": "dict", "default": {}},
         "cuda_overhead_mib": {"type": "int", "default": 300},
         **{name: {"type": "bool", "default": False} for name in ("look_for_images", "try_cuda")},
         "timeout": {"type": "int", "default": 120},

@@ -9,7 +9,7 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Sequence
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from .._dockerd.flags import UnitFile
 from .._files import Snapshot
@@ -43,6 +43,7 @@ class Observation(NamedTuple):
     watcher: WatcherState = WatcherState((), None, None)  # the service that watches the GPUs between runs
     guard: GuardState = GuardState("/" + HOME)  # the program that checks containers before NVIDIA's runtime
     devices: DevicesState = DevicesState()  # the devices that CUDA needs besides the driver
+    offered: Mapping[str, Sequence[str]] = {}  # {name: paths} of the devices that a service gets now if it asks for the name
     cards: Sequence[Card] = ()  # where each card is, from the node's record
     toolkit_problem: str | None = None  # why NVIDIA's toolkit cannot give GPUs to containers
 

@@ -18,7 +18,7 @@ from .._machine import hardware
 from .._machine.toolkit_files import ToolkitFiles
 from .._policy import generic_resources, shrink
 from .._policy.labels import options_of
-from . import fault
+from . import fault, guard_need
 from .decision import Decision
 from .journal import INSERTED, State
 from .manager_state import SHARED, manager_state
@@ -70,12 +70,18 @@ def result_of(node: Source, observed: Observation, decision: Decision, changed: 
         "watcher_missing": observed.watcher.missing,
         "isolation": observed.guard.report(),
         "isolation_level": node.params["isolation"],
+        "devices": _devices(node.params, observed, decision),
         "fault": _find_fault(node.params, observed, decision),
         "react": manager_state(node.params["state_dir"], node.root),
         "warnings": decision.warnings,
         **node.facts,
     }
     return {**result, "diff": decision.diff} if node.diff else result
+
+
+def _devices(params: Mapping[str, Any], observed: Observation, decision: Decision) -> dict[str, Any]:
+    """Return the devices that services can ask for by name; none if the node gets no guard."""
+    return {} if guard_need.is_changeable(params) and decision.guard is None else dict(observed.offered)
 
 
 def _advertised_now(engine: Mapping[str, Any] | None) -> list[str]:

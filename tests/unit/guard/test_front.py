@@ -511,3 +511,124 @@ def test_a_variable_that_is_no_text_is_checked_like_any_other(node):
     node.container("c1", f"{VARIABLE}=\ufffd", task=FORGES)
     assert (node.create("c1"), node.found()) == (1, {"service-c1": ["forged"]})
     assert "refused on this node (isolation: reserved): it sets DOCKER_RESOURCE_NVIDIA-GPU=" in node.error("c1")
+
+
+ASKS = "sznzfnmgku8fpv6rmqqbwynu1"  # its record contains a variable of the service, which the tests replace
+NAMED = {"zero": ["/dev/zero", "/dev/full"], "mem": ["/dev/mem", "/dev/kmsg"], "gone": ["/dev/no-such-device*"]}
+LINUX = {"resources": {"devices": [{"allow": False, "access": "rwm"}]}, "namespaces": [{"type": "pid"}]}
+LEVELS = ["off", "audit", "reserved", "exclusive"]
+DEVICES = "GPU_SWARM_DEVICES"
+
+
+def asking(home, level="reserved", names="zero", **settings):
+    """Return a node that offers devices, and whose agent has recorded a service that asks for these names."""
+    node = Node(home, level)
+    node.set(offered=NAMED, **settings)
+    tasks, recorded = node.home / "docker" / "swarm" / "worker" / "tasks.db", f"{VARIABLE}=all"
+    variable = f"{DEVICES}={names}"
+    assert len(variable) <= len(recorded)
+    tasks.write_bytes(tasks.read_bytes().replace(recorded.encode(), variable.ljust(len(recorded)).encode()))
+    return node
+
+
+def linux(node, name):
+    return json.loads((node.bundles / name / "config.json").read_text())["linux"]
+
+
+@pytest.mark.parametrize("allow", [[], ["service-c1"]], ids=["", "in isolation_allow"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_service_gets_the_devices_that_it_asks_for_at_each_level(tmp_path, level, allow):
+    node = asking(tmp_path, level, allow=allow)
+    node.container("c1", f"{DEVICES}=zero", task=ASKS, linux=LINUX, hostname="h")
+    assert node.create("c1") == 0
+    entries, rules = linux(node, "c1")["devices"], linux(node, "c1")["resources"]["devices"]
+    status = os.lstat("/dev/full")
+    assert entries == [
+        {"path": path, "type": "c", "major": 1, "minor": minor, "fileMode": 0o666, "uid": status.st_uid, "gid": status.st_gid}
+        for path, minor in [("/dev/full", 7), ("/dev/zero", 5)]
+    ]
+    assert rules == [*LINUX["resources"]["devices"], *({"allow": True, "type": "c", "major": 1, "minor": at, "access": "rw"} for at in (7, 5))]
+    document = json.loads((node.bundles / "c1" / "config.json").read_text())
+    assert (document["hostname"], document["mounts"], linux(node, "c1")["namespaces"]) == ("h", [], LINUX["namespaces"])
+    assert set(node.env("c1")) - {"NVIDIA_VISIBLE_DEVICES=void"} == {"PATH=/bin", f"{DEVICES}=zero"}
+    assert node.called()[0][1] == " ".join(node.arguments("c1"))
+
+
+@pytest.mark.parametrize("allow", [[], ["service-c1"]], ids=["", "in isolation_allow"])
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("names", "code"), [("zero,other", "device-not-allowed"), ("gone", "no-device"), ("mem", "no-device")])
+def test_a_service_that_cannot_get_a_device_is_refused_at_each_level(tmp_path, level, allow, names, code):
+    node = asking(tmp_path, level, names, allow=allow)
+    path = node.container("c1", f"{DEVICES}={names}", task=ASKS, linux=LINUX) / "config.json"
+    before = path.read_bytes()
+    assert (node.create("c1"), node.called(), path.read_bytes()) == (1, [], before)
+    assert (f"(isolation: {level}): it asks for the device" in node.error("c1"), f"(refusal: {code})" in node.error("c1")) == (True, True)
+    assert node.found() == {"service-c1": [code]}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("offered", [{}, None], ids=["empty", "of an older run"])
+def test_a_node_that_offers_nothing_refuses_whoever_asks(tmp_path, level, offered):
+    node = asking(tmp_path, level)
+    node.set(**({"offered": offered} if offered is not None else {}))
+    if offered is None:
+        path = node.libexec / "settings.json"
+        path.write_text(json.dumps({key: value for key, value in json.loads(path.read_text()).items() if key != "offered"}))
+    node.container("c1", f"{DEVICES}=zero", task=ASKS)
+    assert (node.create("c1"), "It allows none" in node.error("c1")) == (1, True)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("task", "who"), [(WITH_GPU, "an image of a task"), (None, "docker run"), ("ended", "docker start of a former task")])
+def test_the_variable_of_an_image_or_of_an_operator_gives_nothing(tmp_path, level, task, who):
+    node = asking(tmp_path, level)
+    node.container("c1", f"{DEVICES}=zero,other", task=task, linux=LINUX)
+    assert (node.create("c1"), linux(node, "c1")) == (0, LINUX), who
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_a_service_asks_for_is_not_believed_if_its_record_cannot_be_read(tmp_path, level):
+    node = asking(tmp_path, level)
+    (node.home / "docker/swarm/worker/tasks.db").write_bytes(b"torn")
+    path = node.container("c1", f"{DEVICES}=zero", task=ASKS, linux=LINUX) / "config.json"
+    node.container("c2", f"{DEVICES}= ,", "A=b", task=ASKS, linux=LINUX)
+    node.container("c3", f"{DEVICES}=zero", linux=LINUX)
+    before = path.read_bytes()
+    assert (node.create("c1"), path.read_bytes()) == (1, before)
+    assert "what its service asks for (GPU_SWARM_DEVICES) cannot be read" in node.error("c1")
+    assert (node.create("c2"), node.create("c3"), linux(node, "c2"), linux(node, "c3")) == (0, 0, LINUX, LINUX)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("broken", ["code", "empty", "toolkit", "settings", "list", "offered", "linux"])
+def test_a_service_that_asks_does_not_start_with_a_broken_guard(tmp_path, level, broken):
+    node = asking(tmp_path, level)
+    for name, env in (("c1", f"{DEVICES}=zero"), ("c2", "A=b"), ("c3", f"{DEVICES}=")):
+        node.container(name, env, task=ASKS, linux=[1] if broken == "linux" else LINUX)
+    if broken == "offered":
+        node.set(offered={"zero": "/dev/zero"})
+    elif broken != "linux":
+        _break(node, broken)
+    assert [node.create(name) for name in ("c1", "c2", "c3")] == [1, 0, 0]
+    assert node.error("c1").startswith("gpu-swarm: ")
+    assert len(node.called()) == 2
+
+
+def test_at_restore_nothing_is_added(tmp_path):
+    node = asking(tmp_path)
+    node.container("c1", f"{DEVICES}=zero", task=ASKS, linux=LINUX)
+    assert (node.create("c1", call="restore"), linux(node, "c1")) == (0, LINUX)
+
+
+def test_while_a_file_turns_the_guard_off_a_service_starts_without_its_devices(tmp_path):
+    node = asking(tmp_path)
+    node.container("c1", f"{DEVICES}=zero", task=ASKS, linux=LINUX)
+    (node.libexec / "pass-through").touch()
+    assert (node.create("c1"), linux(node, "c1")) == (0, LINUX)
+
+
+def test_containers_that_ask_for_no_device_do_not_load_its_code(tmp_path):
+    node = asking(tmp_path)
+    (node.libexec / "current/gpu_swarm/_guard/offered.py").unlink()
+    node.container("c1", CUDA, f"{VARIABLE}={UUID}", task=WITH_GPU)
+    assert node.create("c1") == 0

@@ -36,7 +36,8 @@ def test_the_words_of_an_older_guard_are_understood(code, words):
 
 
 def test_the_words_of_an_older_guard_have_each_code():
-    assert {code for code, _words in OLD_WORDS} == set(refusal.CODES)
+    later = {refusal.NOT_ALLOWED, refusal.NO_DEVICE, refusal.REMAPPED}
+    assert {code for code, _words in OLD_WORDS} == set(refusal.CODES) - later
 
 
 @pytest.mark.parametrize("code", [*refusal.CODES, "of-a-newer-guard"])

@@ -12,6 +12,7 @@ import shutil
 import sys
 
 import pytest
+from character_devices import Devices
 from node_lab import UUIDS, gpu, node
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils import _files
@@ -541,9 +542,9 @@ def test_with_off_slots_still_need_the_guard_for_their_map(tmp_path, level):
     assert it.everything() == before
     assert it.converge()["restarted"] is True
     assert (settings(it)["level"], list(settings(it)["map"]), program(it)) == ("off", ["NVIDIA-SLOT"], (guard(it), guard(it)))
-    # If the guard's code does not run, containers that request a GPU still start, because the guard withholds nothing.
-    # At level off every container starts, whatever fails. The guard itself refuses nothing at this level (guard/test_front.py).
-    assert (home(it) / "nvidia-guard").read_text().partition("\nesac\n")[2].startswith('exec "$runtime" "$@"\n')
+    # If the guard's code does not run, containers that request a GPU still start, because the guard withholds nothing (guard/test_front.py).
+    otherwise = (home(it) / "nvidia-guard").read_text().partition("\nesac\n")[2]
+    assert ("GPU_SWARM_DEVICES=" in otherwise, "NVIDIA_VISIBLE_DEVICES" in otherwise) == (True, False)
     result = it.converge()
     assert (result["changed"], result["isolation"]["level"], result["isolation_level"]) == (False, "off", "off")
     calls = it.engine.calls()
@@ -707,3 +708,107 @@ def test_only_the_program_changes():
     assert guarded == content.replace(b'"path" : "x" ', b'"path" : "/g/nvidia-guard" ')
     assert runtime_path.with_former_path(guarded, "x", "nvidia-guard", "x") == content
     assert runtime_path.with_former_path(content, "x", "nvidia-guard", "y") == content
+
+
+RDMA = {"rdma": ["/dev/infiniband/uverbs*"], "fuse": ["/dev/fuse"]}
+HAS = {"rdma": ["/dev/infiniband/uverbs0"], "fuse": []}
+
+
+@pytest.fixture
+def rdma(tmp_path, monkeypatch):
+    """Add a device of the name rdma to the machine."""
+    devices = Devices(tmp_path, monkeypatch)
+    devices.add("/dev/infiniband/uverbs0", 231, 192)
+    return devices
+
+
+def test_if_a_device_is_allowed_the_guard_is_installed_without_isolation_and_removed_again(tmp_path, rdma):
+    it = advertising(tmp_path)
+    before, content = it.everything(), it.content()
+    assert it.assess()["devices"] == {}
+    it.option(isolation="off", devices=RDMA)
+    assessed = it.assess()
+    assert ("the guard of the GPUs is not installed" in assessed["drift"], assessed["devices"]) == (True, HAS)
+    assert it.everything() == before
+    result = it.converge()
+    assert (result["changed"], result["restarted"], program(it)) == (True, False, (guard(it), guard(it)))
+    assert (settings(it)["level"], settings(it)["offered"], result["devices"]) == ("off", RDMA, HAS)
+    assert (it.converge()["changed"], it.assess()["isolation"]["level"]) == (False, "off")
+    result = it.option(devices={}).converge()
+    assert (result["changed"], result["restarted"], result["devices"], it.content(), program(it)) == (True, False, {}, content, (PLAIN, PLAIN))
+    assert (it.everything(), home(it).parent.exists(), it.converge()["changed"]) == (before, False, False)
+
+
+def test_other_names_are_written_without_a_reload_of_dockerd(tmp_path, rdma):
+    it = advertising(tmp_path).option(isolation="reserved")
+    it.converge()
+    assert settings(it)["offered"] == {}
+    calls = it.engine.calls()
+    it.option(devices=RDMA)
+    assert it.assess()["drift"] == ["the guard of the GPUs is of another version, or has other settings"]
+    assert it.converge()["changed"] is True
+    assert (settings(it)["offered"], it.engine.calls()) == (RDMA, calls)
+    it.option(devices={"fuse": ["/dev/fuse"]}).converge()
+    assert (it.converge()["changed"], it.assess()["devices"], it.engine.calls()) == (False, {"fuse": []}, calls)
+
+
+def test_a_device_that_appears_is_reported_and_is_no_drift(tmp_path, rdma):
+    it = advertising(tmp_path).option(devices=RDMA)
+    it.converge()
+    rdma.add("/dev/fuse", 10, 229)
+    rdma.add("/dev/infiniband/uverbs1", 195, 0)  # this number belongs to NVIDIA's driver
+    assessed = it.assess()
+    assert (assessed["drift"], assessed["devices"]) == ([], {**HAS, "fuse": ["/dev/fuse"]})
+
+
+def test_a_node_that_cannot_give_its_devices_reports_none(tmp_path, rdma, monkeypatch):
+    it = advertising(tmp_path).option(devices=RDMA)
+    it.converge()
+    assert it.option(state="gathered").assess()["devices"] == HAS
+    (home(it) / "pass-through").touch()
+    assert it.assess()["devices"] == {"rdma": [], "fuse": []}
+    (home(it) / "pass-through").unlink()
+    real = it.engine.inspect
+    monkeypatch.setattr(it.engine, "inspect", lambda unit=None: {**real(unit), "root_dir": "/var/lib/docker/100000.100000"})
+    assert it.option(state="present").assess()["devices"] == {"rdma": [], "fuse": []}
+
+
+def test_a_run_that_may_not_change_the_guard_reports_what_the_guard_gives(tmp_path, rdma):
+    it = advertising(tmp_path).option(restart="never", devices=RDMA)
+    assert (it.converge()["devices"], home(it).exists()) == ({}, False)
+    it.option(restart="if_needed").converge()
+    it.option(restart="never", devices={"fuse": ["/dev/fuse"]})
+    assert (it.converge()["devices"], settings(it)["offered"]) == (HAS, RDMA)
+    (home(it) / "settings.json").write_text('{"offered": {"A": 1}}')
+    assert it.assess()["devices"] == {}
+
+
+def test_without_a_gpu_nothing_can_be_given(tmp_path, rdma):
+    it = node(tmp_path, advertise=[], devices=RDMA)
+    assert (it.converge()["devices"], home(it).exists()) == ({}, False)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ({"RDMA": ["/dev/x"]}, "'RDMA' is not a valid name"),
+        ({"rdma": ["/etc/x"]}, "'/etc/x', but must be"),
+        ({"tty": ["/dev/tty*"]}, "/dev/tty* match more than 256 devices. Write paths that match fewer"),
+    ],
+)
+def test_a_wrong_list_of_devices_changes_nothing(tmp_path, rdma, value, words):
+    it = advertising(tmp_path).option(devices=value)
+    for index in range(300):
+        rdma.add(f"/dev/tty{index}", 4, index)
+    before = it.everything()
+    for act in (it.assess, it.converge):
+        with pytest.raises(GpuSwarmError) as found:
+            act()
+        assert ("gpu_node_devices" in str(found.value), words in str(found.value)) == (True, True), found.value
+    assert it.everything() == before
+
+
+def test_absent_reports_no_device(tmp_path, rdma):
+    it = advertising(tmp_path).option(devices=RDMA)
+    it.converge()
+    assert it.option(state="absent").converge()["devices"] == {}
