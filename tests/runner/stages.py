@@ -31,13 +31,13 @@ def tool(name: str, *arguments: str) -> list[str]:
 # The end-to-end tests, by their fleet. Tests in no list are in the stage `e2e`. The tests of MEMBERS are in this stage too, except in runs with rare
 # tests. In such runs one fleet would take longer than all others together, so MEMBERS get a second fleet of the same kind.
 E2E = "tests/e2e"
-MEMBERS = ("jobs", "lost", "maintain", "provision", "remove", "secrets", "toml_agreement", "verify", "versions")
+MEMBERS = ("jobs", "lost", "maintain", "provision", "secrets", "toml_agreement", "verify", "versions")
 E2E_MEMBERS = [f"{E2E}/test_{name}.py" for name in MEMBERS]
 E2E_SWARM = [f"{E2E}/test_swarm_faults.py", f"{E2E}/test_leader_changes.py"]
 # Each of these files boots small fleets for itself, or needs no fleet.
 APART = (
     "air_gap", "controllers", "deprovision", "execution_environment", "leave_no_trace", "recipes", "record", "repository_packages", "rpm", "ssh",
-    "two_swarms", "upgrade",
+    "two_swarms", "upgrade", "workloads",
 )  # fmt: skip
 E2E_APART = [f"{E2E}/test_{name}.py" for name in APART]
 E2E_HEALTH = [f"{E2E}/test_health.py"]
@@ -154,7 +154,7 @@ def stages(*, rare: bool = False) -> list[Stage]:
         Stage("shellcheck", tool("shellcheck", ".ci/run", "tests/setup.sh", *(f"tests/lab/{name}" for name in LAB_SCRIPTS))),
         pytest("e2e", *which, E2E, *(f"--ignore={path}" for path in apart), needs=("images",), **limit),
         *([pytest("e2e-members", *members, "--name=e2e-members", needs=("images",), **limit)] if members else ()),
-        pytest("e2e-apart", *which, *E2E_APART, needs=("images",), **limit),
+        pytest("e2e-apart", *which, *E2E_APART, needs=("images", "images-moving") if rare else ("images",), **limit),
         pytest("e2e-health", *which, *E2E_HEALTH, needs=("images",), lock="e2e-health", **limit),
         pytest("e2e-isolation", *which, *E2E_ISOLATION, needs=("images", "images-moving"), **limit),
         pytest("e2e-rpm", *which, *E2E_RPM, needs=("images", "images-moving") if rare else ("images",), **limit),
@@ -191,7 +191,7 @@ def workflows() -> list[Path]:
     return sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 
 
-LAB_SCRIPTS = ("enter/docker", "driver/modprobe", "driver/nvidia-modprobe")
+LAB_SCRIPTS = ("enter/docker", "driver/modprobe", "driver/nvidia-modprobe", "workload/build.sh")
 LINTS = ("ruff", "mypy", "vermin-nodes", "vermin-controller", "shellcheck", "yamllint")
 
 

@@ -21,15 +21,13 @@ ln -s "$version" "$tree/usr/bin/python3"
 mkdir "$tree/usr/lib/$version"
 tar -C "/usr/lib/$version" --exclude=__pycache__ --exclude=test --exclude=idlelib --exclude=pydoc_data --exclude=ensurepip --exclude=config-* -c . |
     tar -C "$tree/usr/lib/$version" -x
-tools=
 for tool in sh bash cat mv ls seq sleep env mkdir grep; do
     path=$(PATH=/usr/bin:/bin command -v "$tool")
     [ -x "$path" ] || path=/usr/bin/$tool # a builtin of this shell
     cp -L "$path" "$tree/usr/bin/$tool"
-    tools="$tools $path"
 done
 # The libraries of these programs and of Python's modules. A module whose library is missing is not needed.
-ldd "$python" $tools "/usr/lib/$version"/lib-dynload/*.so 2>/dev/null | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p; s/^\t\(\/[^ ]*\) .*/\1/p' | sort -u |
+ldd "$tree"/usr/bin/* "/usr/lib/$version"/lib-dynload/*.so 2>/dev/null | sed -n 's/.*=> \(\/[^ ]*\) .*/\1/p; s/^\t\(\/[^ ]*\) .*/\1/p' | sort -u |
     while read -r library; do
         mkdir -p "$tree$(dirname "$library")"
         cp -L "$library" "$tree$library"

@@ -226,7 +226,8 @@ def jupyterhub(words: list[str]) -> None:
     check(Need(gpus=0, variables=("HUB_ADMIN", "NFS_SERVER"), writes=("/data", "/homes")))
     settings = read_settings(Path(words[1]).read_text())
     spawner = settings.SwarmSpawner
-    for person in PEOPLE:
+    existing = {service["Spec"]["Name"] for service in docker("GET", "/services")}
+    for person in (person for person in PEOPLE if f"jupyter-{person}" not in existing):
         notebook = types.SimpleNamespace(escaped_name=person, user=types.SimpleNamespace(name=person))
         spawner.pre_spawn_hook(notebook)
         docker("POST", "/services/create", notebook_service(person, spawner, notebook))
@@ -280,7 +281,6 @@ def notebook_service(person: str, spawner: Any, notebook: Any) -> dict[str, Any]
             "ContainerSpec": {
                 "Image": spawner.image,
                 "Args": spawner.cmd,
-                "Dir": spawner.notebook_dir,
                 "Env": [f"JUPYTERHUB_USER={person}", "JUPYTERHUB_API_URL=http://hub:8081/hub/api"],
                 "Mounts": notebook.extra_container_spec["mounts"],
             },
@@ -300,7 +300,8 @@ def notebook(_words: list[str]) -> None:
 def cronjob(_words: list[str]) -> None:
     """Start each service whose labels ask for it, at once, as swarm-cronjob does at the time of its schedule."""
     check(Need(gpus=0, variables=("TZ",)))
-    found = docker("GET", "/services?filters=%7B%22label%22%3A%5B%22swarm.cronjob.enable%3Dtrue%22%5D%7D")
+    while not (found := docker("GET", "/services?filters=%7B%22label%22%3A%5B%22swarm.cronjob.enable%3Dtrue%22%5D%7D")):
+        time.sleep(0.5)  # Docker creates the services of a stack one after the other
     for service in found:
         spec = service["Spec"]
         if len(spec["Labels"]["swarm.cronjob.schedule"].split()) != 5:
@@ -346,8 +347,8 @@ def client(words: list[str]) -> None:
             with urlopen(f"http://{found[number % len(found)]}:{port}{path}", timeout=10) as answer:
                 text = answer.read().decode()
             answers[text] = answers.get(text, 0) + 1
-        except OSError as problem:
-            errors.append(f"{time.time():.2f} {problem}")
+        except (OSError, http.client.HTTPException) as problem:
+            errors += [f"{time.time():.2f} {problem}"] if answers else []  # this container may not be in the network yet
         if number % 20 == 0:
             print(json.dumps({"answers": answers, "errors": errors}), flush=True)
     print(json.dumps({"answers": answers, "errors": errors}), flush=True)

@@ -108,12 +108,12 @@ def test_the_hub_starts_a_notebook_for_each_person_with_the_settings_of_the_reci
     monkeypatch.setattr(workload, "SOCKET", f"{tmp_path}/docker.sock")
     monkeypatch.setattr(workload, "check", lambda need: None)
     monkeypatch.setattr(workload, "serve", lambda *_arguments: None)
-    daemon = Daemon(f"{tmp_path}/docker.sock", {}, {"/services/create": {"ID": "s1"}})
+    daemon = Daemon(f"{tmp_path}/docker.sock", {}, {"/services/create": {"ID": "s1"}, "/services": [{"Spec": {"Name": "hub_hub"}}]})
     try:
         workload.jupyterhub(["-f", str(tmp_path / "config.py")])
     finally:
         daemon.close()
-    created: list[Any] = daemon.bodies
+    created: list[Any] = [body for body in daemon.bodies if body]
     assert [one["Name"] for one in created] == [f"jupyter-{person}" for person in workload.PEOPLE]
     task = created[0]["TaskTemplate"]
     assert created[0]["Labels"] == {"gpu-swarm.owner": "ada"}
