@@ -28,12 +28,36 @@ def double_counting_kinds(resources: Mapping[str, Any], kinds: Collection[str]) 
 
 
 def find_double_counting(resources: Mapping[str, Any]) -> tuple[str, list[str]] | None:
-    """Return (kind, other kinds) for the first kind with GPUs that are also in other kinds; None without such a kind."""
-    for kind in resources:
-        others = double_counting_kinds(resources, [kind])
-        if others:
-            return kind, others
-    return None
+    """Return (kind, other kinds) for the first kind with GPUs that are also in other kinds; None without such a kind.
+
+    The kinds are not compared with each other, because a node that lies may have very many.
+    """
+    devices = {kind: [device.lower() for device in devices_in(value)] for kind, value in resources.items() if isinstance(value, list)}
+    if any(_counts_gpus(kind, value) for kind, value in resources.items()):
+        found = next((kind for kind, names in devices.items() if names), None)
+    else:
+        others = _kinds_with_a_beginning(devices)
+        found = next((kind for kind, names in devices.items() if any(others[name] - {kind} for name in names)), None)
+    return None if found is None else (found, double_counting_kinds(resources, [found]))
+
+
+def _kinds_with_a_beginning(devices: Mapping[str, Sequence[str]]) -> dict[str, frozenset[str]]:
+    """Return for each device the kinds that have this device or the beginning of its name. Two kinds are enough to find another kind."""
+    kinds: dict[str, set[str]] = {}
+    for kind, names in devices.items():
+        for name in names:
+            of_name = kinds.setdefault(name, set())
+            if len(of_name) < 2:
+                of_name.add(kind)
+    found: dict[str, frozenset[str]] = {}
+    beginnings: list[str] = []  # of the present name, the shortest first
+    for name in sorted(kinds):  # a beginning is right before the names that begin so
+        while beginnings and not name.startswith(beginnings[-1]):
+            beginnings.pop()
+        earlier = found[beginnings[-1]] if beginnings else frozenset()
+        found[name] = earlier if len(earlier) > 1 else earlier | kinds[name]
+        beginnings.append(name)
+    return found
 
 
 def devices_in(value: Any) -> list[str]:
@@ -43,10 +67,13 @@ def devices_in(value: Any) -> list[str]:
 
 
 def _is_double_counting(kind: str, value: Any, devices: Sequence[str]) -> bool:
-    if isinstance(value, int):
-        return 0 < value <= _MAX_COUNT and bool(_GPU_NAME.search(kind))
     # Many guides on the web use shortened UUIDs. A node that lies may have thousands, so search in the sorted list.
-    return any(_begins_one_of(device.lower(), devices) for device in devices_in(value))
+    return _counts_gpus(kind, value) or any(_begins_one_of(device.lower(), devices) for device in devices_in(value))
+
+
+def _counts_gpus(kind: str, value: Any) -> bool:
+    """Return whether the kind is a number, and its name and number suggest that it counts GPUs."""
+    return isinstance(value, int) and 0 < value <= _MAX_COUNT and bool(_GPU_NAME.search(kind))
 
 
 def _begins_one_of(beginning: str, devices: Sequence[str]) -> bool:

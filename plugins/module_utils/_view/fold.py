@@ -16,7 +16,7 @@ from typing import Callable, Iterable, NamedTuple
 
 from .._printable import printable_lines
 
-_BETWEEN_ITEMS = re.compile(r"(?<=,) (?![^()]*\))")
+_PARENTHESIS = re.compile(r"[()]")
 # A word of this form stays on one line with the next word: 8 NVIDIA-GPU, 2 × 79.6 GiB.
 _JOINS_NEXT = re.compile(r"[(+−]?\d[\d.]*|[×→+≥]")
 
@@ -64,6 +64,21 @@ class Level(NamedTuple):
     used: float
 
 
+def _items(text: str) -> list[str]:
+    """Return the items of a list, each with its comma. A comma inside parentheses does not end an item."""
+    *items, last = text.split(", ")
+    found: list[list[str]] = []  # the last item first, and the parts of each item in the same order
+    is_inside = False  # whether the next parenthesis closes
+    for part in [last, *(item + "," for item in reversed(items))]:
+        if found and is_inside:
+            found[-1].append(part)
+        else:
+            found.append([part])
+        parenthesis = _PARENTHESIS.search(part)
+        is_inside = parenthesis.group() == ")" if parenthesis else is_inside
+    return [" ".join(reversed(parts)) for parts in reversed(found)]
+
+
 def _units(text: str) -> list[str]:
     """Return the words of a text. A number and the word after it are one unit."""
     units: list[str] = []
@@ -79,7 +94,7 @@ def _units(text: str) -> list[str]:
 
 _LEVELS = (
     Level(lambda text: re.split("(?<=;) ", text), 0),
-    Level(_BETWEEN_ITEMS.split, 0.5),
+    Level(_items, 0.5),
     Level(_units, 0),
     Level(lambda text: text.split(" "), 0),
 )

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.fold import fold, longest_unit, paragraphs
@@ -26,6 +28,7 @@ UUID = "GPU-eafc7885-1034-5571-91b2-9dbfbdddf10a"
         ("restarts dockerd; changes node labels; joins", 37, ["restarts dockerd;", "changes node labels; joins"]),
         ("services web-1, web-2 (12 tasks), web-3", 30, ["services web-1,", "web-2 (12 tasks), web-3"]),
         ("train.1 (alice, 3 h), train.2 (bob, 4 h)", 27, ["train.1 (alice, 3 h),", "train.2 (bob, 4 h)"]),
+        ("a (b, c), d (e), f, g", 9, ["a (b, c),", "d (e), f,", "g"]),
         # This rule does not apply if it would leave a line nearly empty.
         ("Yes, it returns to service with the next run", 40, ["Yes, it returns to service with the next", "run"]),
         # A number and its unit are on the same line.
@@ -37,6 +40,21 @@ UUID = "GPU-eafc7885-1034-5571-91b2-9dbfbdddf10a"
 )
 def test_lines_end_between_names(text, width, lines):
     assert fold(text, width) == lines
+
+
+def test_the_cost_grows_with_the_length_of_the_text():
+    """A node can claim very many kinds, and status shows them in one cell."""
+
+    def seconds(count):
+        text = ", ".join(f"7 KIND{number}" for number in range(count))
+        times = []
+        for _time in range(3):
+            began = time.process_time()
+            fold(text, 80)
+            times.append(time.process_time() - began)
+        return min(times)
+
+    assert seconds(8000) < 10 * seconds(2000)
 
 
 def test_further_lines_are_indented_as_wanted():
