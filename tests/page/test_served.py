@@ -32,6 +32,11 @@ UNVERIFIED = ssl._create_unverified_context()  # the authority of the test's cer
 START_S = 60
 
 
+def confined(capability: str) -> list[str]:
+    """Return the beginning of a command that has only this capability, as in the containers of the examples."""
+    return ["setpriv", "--inh-caps=-all", f"--bounding-set=-all,+{capability}"]
+
+
 class Server(NamedTuple):
     url: str
     folder: Path
@@ -71,13 +76,13 @@ def nginx(folder: Path, config: str) -> list[str]:
     (folder / "nginx.conf").write_text(config.replace("include mime.types;", f"types {{ text/html html; }} {paths}"))
     (folder / "secrets/users").write_text(f"alice:{HASHED}\n")
     options = f"daemon off; pid {folder}/pid; error_log stderr;"
-    return [str(BUILD / "nginx"), "-p", str(folder), "-e", "stderr", "-c", str(folder / "nginx.conf"), "-g", options]
+    return [*confined("setgid"), str(BUILD / "nginx"), "-p", str(folder), "-e", "stderr", "-c", str(folder / "nginx.conf"), "-g", options]
 
 
 def caddy(folder: Path, config: str) -> list[str]:
     (folder / "Caddyfile").write_text(config)
     (folder / "secrets/users").write_text(f"alice {HASHED}\n")
-    return [str(BUILD / "caddy"), "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"]
+    return [*confined("net_bind_service"), str(BUILD / "caddy"), "run", "--config", str(folder / "Caddyfile"), "--adapter", "caddyfile"]
 
 
 SERVERS = {"nginx.conf": nginx, "Caddyfile": caddy}
@@ -121,6 +126,7 @@ def wait_until(condition):
 
 def test_only_people_with_a_password_see_the_page(server):
     assert [server.answer(login) for login in (None, "alice:wrong", "alice:secret")] == [401, 401, 200]
+    assert "emerg" not in (server.folder.parent / "log").read_text(encoding="utf-8")  # a web server that lacks a capability says so
 
 
 def test_an_open_page_follows_the_fleet_and_becomes_stale_without_its_server(server, context):

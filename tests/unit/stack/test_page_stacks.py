@@ -16,7 +16,10 @@ from plugins.plugin_utils._stack.translate import translate
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs/examples/stacks"
 
 
-@pytest.mark.parametrize("name", ["page-nginx.yml", "page-caddy.yml"])
+CAPABILITIES = {"page-nginx.yml": "SETGID", "page-caddy.yml": "NET_BIND_SERVICE"}
+
+
+@pytest.mark.parametrize("name", CAPABILITIES)
 def test_a_stack_serves_the_folder_of_the_page_and_cannot_change_it(name):
     def content(path: str) -> bytes | None:
         return (EXAMPLES / path).read_bytes() if path.startswith("page/") else secrets.get(path)
@@ -26,6 +29,7 @@ def test_a_stack_serves_the_folder_of_the_page_and_cannot_change_it(name):
     refuse(Stack(stack.document, stack.files, name, stack.document["services"], [], {}))
     assert stack.notes == []
     (service,) = stack.document["services"].values()
+    assert (service["cap_drop"], service["cap_add"]) == (["ALL"], [CAPABILITIES[name]])
     assert service["volumes"] == ["/var/lib/gpu-swarm/page:/page:ro"]
     assert service["deploy"]["placement"]["constraints"] == ["node.role == manager"]
     assert set(secrets.values()) < set(stack.files.values())
