@@ -42,6 +42,16 @@ options:
     type: str
     choices: [never, if_needed]
     default: if_needed
+  default_shm_size:
+    description:
+      - How much shared memory (C(/dev/shm)) a container gets that requests no other size, such as V(1g). Docker's own default is 64 MiB. Tasks of
+        services get it too. Pages in use count against the memory limit of their container.
+      - The module sets C(default-shm-size) in C(daemon.json). The daemon applies it with a reload, to containers that start afterwards.
+      - Without this option, your own setting stays. If an earlier run set it, the key gets its original value again. If there was none, the daemon
+        uses the removed value until its next restart.
+      - No request shows the value of the running daemon, so the module compares the file.
+    type: str
+    version_added: 0.4.0
   library_path:
     description:
       - A directory or zip file to load C(pynvml) and C(tomli) from, if the node does not have them.

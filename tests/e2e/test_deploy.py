@@ -154,7 +154,7 @@ def test_a_compose_file_runs(fleet: Fleet, inventory: Path, project: Path) -> No
         return fleet["m1"].docker("service", "logs", "--raw", f"{STACK}_train")
 
     wait_until("both tasks to write", lambda: log().count("GPU-") == 2)
-    assert log().count("it costs $5 utility") == log().count("carried") == log().count("first-of-all") == 2
+    assert log().count("it costs $5 compute,utility") == log().count("carried") == log().count("first-of-all") == 2
     assert all(log().count(f"{{{{ m.role }}}}-{{{{Zq+ {fleet[name].run('hostname').strip()}") == 1 for name in ("g1", "g2"))
     assert leftover_files(fleet) == []
     template = fleet["m1"].docker_json("service", "inspect", f"{STACK}_train")[0]["Spec"]["TaskTemplate"]

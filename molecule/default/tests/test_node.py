@@ -30,6 +30,10 @@ def test_daemon_json_has_every_gpu_by_its_full_uuid(host: Host, daemon: dict) ->
     assert daemon["node-generic-resources"] == [f"NVIDIA-GPU={uuid}" for uuid in gpus(host)]
 
 
+def test_the_running_daemon_has_accepted_the_size_of_shared_memory(daemon: dict) -> None:
+    assert daemon["default-shm-size"] == "96m"
+
+
 def test_the_running_daemon_advertises_the_resources_of_the_file(host: Host) -> None:
     info = docker_json(host, "info", "--format", "{{json .}}")
     assert named(info["GenericResources"], "NVIDIA-GPU") == gpus(host)

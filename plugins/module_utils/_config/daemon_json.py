@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sets and restores this collection's three keys in daemon.json. Every other byte stays unchanged.
+"""Sets and restores this collection's keys for GPUs in daemon.json. Every other byte stays unchanged.
 
 All functions take and return bytes. None means that the file does not exist.
 
@@ -301,7 +301,7 @@ def undo_edit(content: bytes | None, path: str, original: bytes | None, want: Wa
     return content if text == file.text else file.encode(text)
 
 
-def _restore(text: str, key: str, former: _File) -> str:
+def restore_member(text: str, key: str, former: _File) -> str:
     """Return the text with the member's former bytes, or without the member if it did not exist."""
     box = json_text.scan(text)
     item = json_text.scan(former.text).find(key) if former.doc else None
@@ -314,7 +314,7 @@ def _restore(text: str, key: str, former: _File) -> str:
 def _restore_runtime(text: str, former: _File, want: Want) -> str:
     doc = json.loads(text)
     if doc.get(DEFAULT_RUNTIME) == RUNTIME:
-        text = _restore(text, DEFAULT_RUNTIME, former)
+        text = restore_member(text, DEFAULT_RUNTIME, former)
     runtimes, entry = doc.get(RUNTIMES, {}), doc.get(RUNTIMES, {}).get(RUNTIME)
     before = former.doc.get(RUNTIMES, {})
     edited = dict(before.get(RUNTIME, {}), path=want.runtime_path)
@@ -323,7 +323,7 @@ def _restore_runtime(text: str, former: _File, want: Want) -> str:
     if {key: value for key, value in runtimes.items() if key != RUNTIME} == {
         key: value for key, value in before.items() if key != RUNTIME
     }:
-        return _restore(text, RUNTIMES, former)
+        return restore_member(text, RUNTIMES, former)
     if RUNTIME in before:
         return set_at_path(text, [RUNTIMES, RUNTIME], before[RUNTIME])
     inner = json_text.scan(text, json_text.scan(text).find(RUNTIMES).value_at)
@@ -335,7 +335,7 @@ def _restore_resources(text: str, former: _File, want: Want) -> str:
     if _owned_entries(singular, want):
         kept = [entry for entry in singular if entry not in _owned_entries(singular, want)]
         if json.loads(text).get(SINGULAR, []) == kept:
-            text = _restore(text, SINGULAR, former)
+            text = restore_member(text, SINGULAR, former)
     item = json_text.scan(text).find(RESOURCES)
     if item is None:
         return text
@@ -343,6 +343,6 @@ def _restore_resources(text: str, former: _File, want: Want) -> str:
     moved_here = [entry for entry in want.moved if entry not in before]
     owned, formerly_owned = [entry for entry in item.value if entry in want.resources or entry in moved_here], _owned_entries(before, want)
     if [entry for entry in item.value if entry not in owned] == [entry for entry in before if entry not in formerly_owned]:
-        return _restore(text, RESOURCES, former)
+        return restore_member(text, RESOURCES, former)
     # If someone has already restored an entry by hand, do not list the entry twice.
     return replace_entries(text, item, owned, [entry for entry in formerly_owned if entry in owned or entry not in item.value])

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, NamedTuple, Sequence
 
+from . import shm_size
 from .daemon_json import DEFAULT_RUNTIME, RESOURCES
 
 FIREWALL_BACKEND = "firewall-backend"
@@ -26,6 +27,7 @@ class Flag(NamedTuple):
 
 _FLAGS = {
     "--default-runtime": DEFAULT_RUNTIME,
+    "--default-shm-size": shm_size.KEY,
     "--node-generic-resource": RESOURCES,
     "--node-generic-resources": RESOURCES,
 }
@@ -70,6 +72,8 @@ def find_problems(doc: Mapping[str, Any], path: str, argv: Sequence[str] = ()) -
         where = f"{path}: firewall-backend is nftables" if doc.get(FIREWALL_BACKEND) else "dockerd is started with --firewall-backend=nftables"
         problems.append(f"{where}, so the daemon cannot be in a swarm: overlay networks need iptables. Set it to iptables, or remove it.")
     for flag in conflicting_flags(argv):
+        if flag.key == shm_size.KEY and flag.key not in doc:
+            continue  # the user sets it by the flag alone
         problems.append(
             f"dockerd is started with {flag.name}={flag.value}, and does not start if {path} sets"
             f" {flag.key} too. Remove the flag from its unit."

@@ -151,6 +151,7 @@ def _decide_daemon(inputs: DecisionInputs, edits: Mapping[str, Edit], program: s
         from . import guard_decision
 
         running, action = running._replace(program=program), guard_decision.action_for_program(inputs, edits, program, action)
+    action = action or ("reload" if node_drift.shm_size_drift(inputs, edits) else None)
     if not is_wanted_or_recorded(inputs.params, observed.record):
         return dict(edits), running, action
     from .label_decision import add_label

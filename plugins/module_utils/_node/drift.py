@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from .._config import daemon_json, runtime_toml
+from .._config import daemon_json, runtime_toml, shm_size
 from .._files import Snapshot
 from .._gpu.cards import describe_gpu
 from .._policy import advertise, generic_resources
 from .decision_inputs import DecisionInputs
-from .journal import KILLED
+from .journal import INSERTED, KILLED
+from .loaded import LOADED
 from .restore import Edit
 
 
@@ -38,6 +39,7 @@ def drift(
         differences += ["%s still contains changes of this collection, but no option names this file any more" % path for path in former_files]
         if running and action == "reload" and observed.engine["default_runtime"] != daemon_json.RUNTIME:
             differences.append("the default runtime is %s, not nvidia" % observed.engine["default_runtime"])
+        differences += shm_size_drift(inputs, edits)
     if observed.engine and not running and edits:
         differences.append("dockerd is not running")
     differences += guard
@@ -48,6 +50,27 @@ def drift(
     if observed.unfinished and not differences:
         differences.append(KILLED)
     return differences
+
+
+def shm_size_drift(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> list[str]:
+    """Return a sentence if dockerd must load another default-shm-size. No request shows its present value, so the files and the record decide.
+
+    If the key is missing afterwards, a reload has no effect.
+    """
+    observed, path = inputs.observed, inputs.params["daemon_config"]
+    before = shm_size.read_size(observed.daemon.data, path)
+    after = shm_size.read_size(edits[path].content, path) if path in edits else before
+    if after is None:
+        return []
+    if not shm_size.is_same(before, after):
+        shown = "missing" if before is None else generic_resources.shorten(before)
+        return ["%s is %s, not %s" % (shm_size.KEY, shown, generic_resources.shorten(after))]
+    entry = observed.record.get(path) or {}
+    inserted = entry.get(INSERTED, {})
+    is_pending = inserted.get(shm_size.NOT_LOADED) and not entry.get(LOADED)
+    if inputs.params.get("default_shm_size") and shm_size.ON_RECORD in inserted and (is_pending or observed.unfinished):
+        return ["dockerd has perhaps not loaded its %s, %s" % (shm_size.KEY, generic_resources.shorten(after))]
+    return []
 
 
 def _shown(inputs: DecisionInputs) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Mapping, Sequence
 
 from .._compat import checks
-from .._config import daemon_json, daemon_problems, runtime_toml
+from .._config import daemon_json, daemon_problems, runtime_toml, shm_size
 from .._dockerd import flags as dockerd_flags
 from .._errors import GpuSwarmError
 from .._files import Snapshot
@@ -43,8 +43,9 @@ def _edits_with_settings(inputs: DecisionInputs) -> Iterator[tuple[str, Edit]]:
     """Yield (path, edit) of all files, with this collection's settings and with the options moved from dockerd's command line."""
     params, observed, removed_flags = inputs.params, inputs.observed, inputs.removed_flags
     _check_flags(inputs)
-    path = params["daemon_config"]
-    problems = _problems(inputs, daemon_json.parse(observed.daemon.data, path), path)
+    path, size = params["daemon_config"], params.get("default_shm_size")
+    doc = daemon_json.parse(observed.daemon.data, path)
+    problems = _problems(inputs, {**doc, shm_size.KEY: size} if size else doc, path)
     if problems:
         raise GpuSwarmError(" ".join(problems))
     for unit, content in removed_flags.files.items():
@@ -77,7 +78,28 @@ def _edit_daemon_json(inputs: DecisionInputs, path: str) -> Edit:
     # If an option was moved before and is missing now, the user has removed it.
     want = daemon_json.Want(inserted["resources"], inserted["kinds"], earlier.get("resources", ()), moved=inputs.from_flags)
     daemon = daemon_json.edit(without_guard(observed.daemon.data, path, earlier), path, want)
-    return Edit(daemon.content, [*inputs.removed_flags.notes, *daemon.notes], inserted)
+    return _with_shm_size(inputs, path, Edit(daemon.content, [*inputs.removed_flags.notes, *daemon.notes], inserted))
+
+
+def _with_shm_size(inputs: DecisionInputs, path: str, edit: Edit) -> Edit:
+    """Return the edit with default-shm-size. Without this option, the key gets its original value again."""
+    size, entry = inputs.params.get("default_shm_size"), inputs.observed.record.get(path) or {}
+    shm_size.check_size(size)
+    former, before = entry.get(INSERTED, {}).get(shm_size.ON_RECORD), shm_size.read_size(edit.content, path)
+    if size:
+        content = shm_size.set_size(edit.content, path, size)
+        if content == edit.content and former is None:
+            return edit  # the user's own value is the same
+        is_users = before is not None and not shm_size.is_same(before, size) and not shm_size.is_same(before, former)
+        notes = ["%s: %s was %s." % (path, shm_size.KEY, generic_resources.shorten(before))] if is_users else []
+        inserted = {**edit.inserted, shm_size.ON_RECORD: size, **({shm_size.NOT_LOADED: True} if inputs.params["restart"] == "never" else {})}
+        return edit._replace(content=content, notes=[*edit.notes, *notes], inserted=inserted)
+    if former is None:
+        return edit
+    content = shm_size.undo_size(edit.content, path, former, Snapshot.from_json(entry["original"]).data)
+    stays = content != edit.content and shm_size.read_size(content, path) is None
+    notes = ["%s: %s is removed. dockerd uses %s until it restarts." % (path, shm_size.KEY, former)] if stays else []
+    return edit._replace(content=content, notes=[*edit.notes, *notes])
 
 
 def _edit_runtime_config(inputs: DecisionInputs) -> Edit:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple
 
-from .._config import daemon_json, runtime_toml
+from .._config import daemon_json, runtime_toml, shm_size
 from .._dockerd import flags
 from .._files import Snapshot
 from .guard_runtime import without_guard
@@ -53,6 +53,7 @@ def restore_edit(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
         want = daemon_json.Want(inserted["resources"], inserted["kinds"], moved=inserted.get("moved", ()))
         content = _without_label(current, inserted[LABEL_KEY], original) if LABEL_KEY in inserted else current.data
         content = without_guard(content, current.path, inserted)
+        content = shm_size.undo_size(content, current.path, inserted[shm_size.ON_RECORD], original) if shm_size.ON_RECORD in inserted else content
         content = daemon_json.undo_edit(content, current.path, original, want)
     else:
         line = runtime_toml.Want(inserted["swarm_resource"], inserted.get("mode"))

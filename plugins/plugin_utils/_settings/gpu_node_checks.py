@@ -17,6 +17,7 @@ from typing import Any
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ...module_utils._compat.checks import check_accepted
+from ...module_utils._config.shm_size import check_size
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._node.card_metrics_file import check_directory
 from ...module_utils._node.node_options import argument_spec
@@ -73,4 +74,5 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "gpu_node_textfile": check_directory,
     "gpu_node_devices": partial(check_devices, where="gpu_node_devices"),
     "gpu_swarm_devices": partial(check_devices, where="gpu_swarm_devices"),
+    "gpu_node_default_shm_size": check_size,
 }

@@ -21,7 +21,15 @@ from .declaration import Setting
 NOT_SHOWN = "a hidden value"
 # Settings whose contents nodes may refuse although the type is right.
 CHECKED = frozenset(
-    ("gpu_node_advertise", "gpu_node_extra_resources", "gpu_node_accept_risks", "gpu_node_textfile", "gpu_node_devices", "gpu_swarm_devices")
+    [
+        "gpu_node_accept_risks",
+        "gpu_node_advertise",
+        "gpu_node_default_shm_size",
+        "gpu_node_devices",
+        "gpu_node_extra_resources",
+        "gpu_node_textfile",
+        "gpu_swarm_devices",
+    ]
 )
 
 

@@ -37,6 +37,7 @@ RIGHT = [
     ("gpu_node_accept_risks", [[], ""]),
     ("status_textfile", ["", "/var/lib/x"]),
     ("gpu_node_textfile", ["", "/var/lib/x"]),
+    ("gpu_node_default_shm_size", ["", "1g", "512MiB"]),
     ("prune_jobs_older_than", ["24h", "90 s", "7D"]),
     ("bundle_python", ["", 3.12, "3.12"]),
     ("gpu_node_label_memory", [[16, "24"], "16,24"]),
@@ -120,6 +121,8 @@ WRONG = [
     ("gpu_node_advertise", ["{{ rule }}"], "gpu_node_advertise[0]: '{{ rule }}' is not a rule."),  # marked as unsafe
     ("gpu_node_extra_resources", ["SSD"], "gpu_node_extra_resources: "),
     ("gpu_node_accept_risks", ["all"], "gpu_node_accept_risks: 'all' cannot be accepted; use only: "),
+    ("gpu_node_default_shm_size", 16, "gpu_node_default_shm_size is '16', but must be a size of 1m or more. Write it as 1g or 512m."),
+    ("gpu_node_default_shm_size", "1.5g", "gpu_node_default_shm_size is '1.5g', but must be a size of 1m or more."),
     ("gpu_node_textfile", "metrics", "gpu_node_textfile is metrics, but must be an absolute path outside /tmp and /var/tmp."),
     ("gpu_node_textfile", "/tmp/x", "gpu_node_textfile is /tmp/x, but must be an absolute path outside /tmp and /var/tmp."),
     ("status_textfile", "metrics", "status_textfile is 'metrics', but must be an absolute path."),

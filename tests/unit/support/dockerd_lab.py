@@ -65,6 +65,7 @@ def flags(argv):
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument("--default-runtime", dest="default-runtime", action="append")
     parser.add_argument("--node-generic-resource", "--node-generic-resources", dest="node-generic-resources", action="append")
+    parser.add_argument("--default-shm-size", dest="default-shm-size", action="append")
     parser.add_argument("-H", "--host", dest="hosts", action="append")
     known, _others = parser.parse_known_args(argv)
     return {key: values for key, values in vars(known).items() if values}

@@ -159,7 +159,7 @@ class Daemon(Engine):
             raise dockerd_lab.Refused(self.refuses)
         listed = doc.get("node-generic-resources", []) + given.get("node-generic-resources", [])
         shown = [] if new and self.shows_nothing else dockerd_lab.generic_resources(listed)
-        kept = {"labels": doc.get("labels", []), "runtimes": doc.get("runtimes", {})}
+        kept = {"labels": doc.get("labels", []), "runtimes": doc.get("runtimes", {}), "shm": doc.get("default-shm-size", "64M")}
         return {**kept, "shown": shown, "runtime": doc.get("default-runtime") or given.get("default-runtime", ["runc"])[-1]}
 
     def stop(self):
@@ -212,6 +212,7 @@ class Daemon(Engine):
             process["runtime"] = doc.get("default-runtime", process["runtime"])
             process["labels"] = doc.get("labels", process["labels"])
             process["runtimes"] = doc.get("runtimes", process["runtimes"])
+            process["shm"] = doc.get("default-shm-size", process["shm"])  # a removed key has no effect
         self._keep(dict(process, calls=process["calls"] + ["reload"]))
 
     def reason(self):
