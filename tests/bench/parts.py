@@ -14,7 +14,7 @@ import statistics
 import sys
 from collections.abc import Callable
 
-from . import guard, ledger_read, many_hosts, nvml_read, out_of_service, queue_decision, record, roll, second_process, watcher
+from . import guard, ledger_read, many_hosts, nvml_read, out_of_service, queue_decision, queue_simulation, record, roll, second_process, watcher
 from .fleets import Fleet, Yard
 from .runs import Run, play, play_first, play_unchanged, recipe
 from .table import Row, row
@@ -160,7 +160,7 @@ def ledger() -> list[Row]:
 
 
 def queue() -> list[Row]:
-    return queue_decision.measure()
+    return queue_decision.measure() + queue_simulation.measure()
 
 
 def page() -> list[Row]:

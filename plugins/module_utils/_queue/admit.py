@@ -60,8 +60,8 @@ def admit(state: SwarmState, queues: Mapping[str, Queue], waiting: Iterable[Work
     units, problems = units_of(known, {name: queue.priority for name, queue in queues.items()})
     decisions += [Decision(work, reason=reasons.gang_problem(text)) for work, text in problems]
     decisions.sort(key=lambda decision: (decision.work.queue, decision.work.since, decision.work.service_id))
-    used = _Used(running)
-    current = _Round(Fleet(state, used.running), queues, used, now)
+    running = list(running)
+    current = _Round(Fleet(state, running), queues, _Used(running), now)
     for unit in _in_order(units, current):
         decisions += current.decide(unit)
     return decisions
@@ -96,10 +96,9 @@ class _Used:
     """What the queues and their owners use, by resource kind."""
 
     def __init__(self, running: Iterable[Running]) -> None:
-        self.running = sorted(running, key=lambda one: (one.service_id, one.node, one.ends is None, one.ends or 0.0))
         self.by_queue: dict[str, dict[str, int]] = {}
         self.by_owner: dict[tuple[str, str], dict[str, int]] = {}
-        for one in self.running:
+        for one in running:
             self.add(one.queue, one.owner, one.amounts)
 
     def add(self, queue: str, owner: str, amounts: Mapping[str, int]) -> None:
@@ -184,16 +183,15 @@ class _Round:
         limit = inf if unit.time_limit_s is None else unit.time_limit_s
         if unit.alike in self._fails and limit >= self._fails[unit.alike]:
             return ()
-        kept = {node.id for node in self._head.nodes} if self._head and not self._ends_before_head(unit) else set()
+        kept = {node.id for node in self._head.nodes} if self._head and not self._ends_before(self._head, unit) else set()
         avoids = unit.avoids
         nodes = choose(shape, unit.size, unit.same_model, lambda node: node.id not in kept and node.id not in avoids)
         if not nodes and not avoids:
             self._fails[unit.alike] = limit
         return nodes
 
-    def _ends_before_head(self, unit: Unit) -> bool:
-        head = self._head
-        return head is not None and head.time is not None and unit.time_limit_s is not None and self._now + unit.time_limit_s <= head.time
+    def _ends_before(self, head: Head, unit: Unit) -> bool:
+        return head.time is not None and unit.time_limit_s is not None and self._now + unit.time_limit_s <= head.time
 
     def _keep_nodes(self, unit: Unit, shape: Shape) -> Head | None:
         """Return the unit as head, with the nodes that it already keeps, or with new ones. Return None if all nodes refused it."""

@@ -72,10 +72,10 @@ class Node:
         )
 
     def left_over(self, demand: Demand) -> tuple[float, float, float]:
-        """Return what the demand would leave: of its kinds, of other kinds, and of CPUs. Work without GPUs prefers nodes without free GPUs."""
+        """Return what is left over: how many such demands, parts of other kinds, and CPUs. Work without GPUs prefers nodes without free GPUs."""
         total, free = self.spot.place.total, self.free
-        wanted = sum((free.get(kind, 0) - amount) / amount for kind, amount in sorted(demand.wants.items()) if kind not in UNITS and amount)
-        other = sum(free[kind] / max(total.get(kind, 0), 1) for kind in self.kinds if kind not in demand.wants)
+        wanted = sum(free.get(kind, 0) / amount for kind, amount in sorted(demand.wants.items()) if kind not in UNITS and amount)
+        other = sum(free[kind] / total[kind] for kind in self.kinds if kind not in demand.wants and free[kind] > 0)
         return wanted, other, free[CPUS]
 
 
@@ -135,7 +135,7 @@ def choose(shape: Shape, size: int, same_model: bool, may_use: Callable[[Node], 
     shape.fitting[:] = [node for node in shape.fitting if node.fits(shape.demand)]  # what does not fit now will not fit in this decision
     usable = [(node.left_over(shape.demand), number, node) for number, node in enumerate(shape.fitting) if may_use(node)]
     groups = [nsmallest(size, group) for group in _groups(usable, same_model) if len(group) >= size]
-    best = min(groups, key=lambda group: [left for left, _number, _node in group][::-1], default=[])
+    best = min(groups, key=lambda group: group[-1][:2], default=[])
     return [node for _left, _number, node in best]
 
 

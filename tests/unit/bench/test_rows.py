@@ -21,7 +21,7 @@ from tests.bench import many_hosts, parts, roll
 
 ROOT = Path(__file__).parents[3]
 # Constants of the benchmark that appear in names. The other parts of a name are numbers, sizes and the like.
-MEASURED = ("check_run", "guard", "ledger_read", "nvml_read", "out_of_service", "queue_decision", "watcher")
+MEASURED = ("check_run", "guard", "ledger_read", "nvml_read", "out_of_service", "queue_decision", "queue_simulation", "watcher")
 PUT_IN = r"[^:/]+"
 
 

@@ -66,6 +66,47 @@ def test_work_without_gpus_prefers_nodes_without_free_gpus():
     assert decide([gpu_node("n1"), gpu_node("n2")], [work(gpus={"NanoCPUs": 10**9})], tasks=[held("n2", 8)])["w"].node == "n2"
 
 
+def with_kinds(node_id, vram, cpus=64, **kinds):
+    made = gpu_node(node_id)
+    made["Description"]["Resources"]["GenericResources"] += [
+        {"DiscreteResourceSpec": {"Kind": kind, "Value": amount}} for kind, amount in {"VRAM": vram, **kinds}.items()
+    ]
+    made["Description"]["Resources"]["NanoCPUs"] = cpus * 10**9
+    return made
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gpus", "chosen"),
+    [
+        # 8 and 40/10 demands are left of n1, 8 and 20/10 of n2
+        ([with_kinds("n1", 40), with_kinds("n2", 20)], {GPU: 1, "VRAM": 10}, "n2"),
+        ([with_kinds("n1", 20), with_kinds("n2", 40)], {GPU: 1, "VRAM": 10}, "n1"),
+        # demands count, not units: one demand more of GPUs is more than half a demand more of VRAM
+        ([with_kinds("n1", 100), with_kinds("n2", 140, T4=1)], {"VRAM": 80, "T4": 1}, "n2"),
+        # the same is left of its own kinds: the node with less of the others, then with fewer CPUs
+        ([with_kinds("n1", 4, T4=2), with_kinds("n2", 4)], {GPU: 1, "VRAM": 1}, "n2"),
+        ([with_kinds("n1", 4), with_kinds("n2", 4, cpus=32)], {GPU: 1, "VRAM": 1}, "n2"),
+        ([with_kinds("n1", 4, cpus=32), with_kinds("n2", 4)], {GPU: 1, "NanoCPUs": 10**9}, "n1"),
+    ],
+)
+def test_all_kinds_count_for_what_is_left_over(nodes, gpus, chosen):
+    assert decide(nodes, [work(gpus=gpus)])["w"].node == chosen
+
+
+def test_work_that_needs_a_plugin_goes_to_a_node_that_has_it():
+    nodes = [gpu_node("n1"), gpu_node("n2")]
+    nodes[1]["Description"]["Engine"]["Plugins"] = [{"Type": "Volume", "Name": "rexray"}]
+    with_volume = work("v", since=2)
+    with_volume = with_volume._replace(demand=with_volume.demand._replace(plugins=[("Volume", "rexray")]))
+    assert nodes_of(decide(nodes, [work("w", since=1), with_volume])) == {"w": "n1", "v": "n2"}
+
+
+def test_a_node_without_labels_is_a_node_without_a_model():
+    nodes = [gpu_node("n1"), gpu_node("n2")]
+    nodes[0]["Spec"]["Labels"] = nodes[1]["Spec"]["Labels"] = None
+    assert nodes_of(decide(nodes, gang("g", 2, same_model=True))) == {"g0": "n1", "g1": "n2"}
+
+
 @pytest.mark.parametrize(
     ("nodes", "options", "chosen"),
     [
@@ -229,6 +270,27 @@ def test_without_known_times_the_head_gets_the_node_with_the_fewest_gpus_under_w
     assert decision.reason.text == "it is next, and host-n2 is kept for it; work without a time limit runs there, so nobody knows when it starts"
 
 
+def test_more_gpus_under_work_without_a_limit_are_worse():
+    tasks = [held("n1", 7), held("n2", 5), held("n3", 6)]
+    nodes = [gpu_node("n1"), gpu_node("n2"), gpu_node("n3")]
+    assert decide(nodes, [work(gpus={GPU: 8, "NanoCPUs": 10**9})], tasks=tasks)["w"].keeps == ("n2",)
+
+
+def test_a_port_of_the_host_is_free_when_the_time_limit_of_its_user_ends():
+    port = [{"Protocol": "tcp", "TargetPort": 80, "PublishedPort": 8080, "PublishMode": "host"}]
+    user = runs("n1", 1, NOW + 2 * HOUR, placed=False)._replace(ports=frozenset([("tcp", 8080)]))
+    other = runs("n1", 1, NOW + HOUR, placed=False, name="other")
+    decision = decide([gpu_node("n1")], [work(ports=port)], [other, user])["w"]
+    assert (decision.reason.code, decision.starts_by) == ("next", NOW + 2 * HOUR)
+
+
+def test_what_the_same_decision_admits_ends_at_its_time_limit():
+    decisions = decide([gpu_node("n1")], [work("w", 7, since=1, limit=HOUR), work("big", 8, since=2)])
+    assert (decisions["w"].node, decisions["big"].starts_by) == ("n1", NOW + HOUR)
+    decisions = decide([gpu_node("n1")], [work("w", 7, since=1, limit=None), work("big", 8, since=2)])
+    assert (decisions["w"].node, decisions["big"].starts_by) == ("n1", None)
+
+
 def test_the_head_keeps_its_node_although_another_would_fit_earlier():
     running, tasks = busy(n1=3, n2=1)
     assert decide([gpu_node("n1"), gpu_node("n2")], [work(gpus=8, keeps=("n1",))], running, tasks)["w"].keeps == ("n1",)
@@ -327,6 +389,16 @@ def test_a_node_that_refused_the_work_is_not_kept_for_it():
     assert (decision.reason.code, decision.reason.text) == ("refused-there", "the nodes with room for it refused it before: host-n1")
 
 
+def test_a_node_that_refused_one_service_takes_others():
+    decisions = decide([gpu_node("n1")], [work("refused", since=1, avoids=("n1",)), work("w", since=2)])
+    assert nodes_of(decisions) == {"refused": None, "w": "n1"}
+
+
+def test_the_node_that_is_kept_changes_after_it_refused_the_work():
+    running, tasks = busy(n1=1, n2=2)
+    assert decide([gpu_node("n1"), gpu_node("n2")], [work(gpus=8, keeps=("n1",), avoids=("n1",))], running, tasks)["w"].keeps == ("n2",)
+
+
 # -- gangs -----------------------------------------------------------------------------------------------------------
 
 
@@ -354,6 +426,23 @@ def test_a_gang_gets_nodes_with_the_same_model_unless_told_otherwise():
     )
     decision = decide(nodes, gang("g", 2, same_model=True), tasks=[held("n3", 8)])["g0"]
     assert decision.keeps == ("n2", "n3")
+
+
+def test_a_gang_gets_the_nodes_with_the_least_left_over_of_all_models():
+    nodes = [gpu_node(name, model=model) for name, model in {"n1": "A", "n2": "A", "n3": "B", "n4": "B"}.items()]
+    tasks = [held("n1", 7), held("n2", 1), held("n3", 5), held("n4", 5)]
+    assert nodes_of(decide(nodes, gang("g", 2, 1, same_model=True), tasks=tasks)) == {"g0": "n3", "g1": "n4"}
+
+
+def test_a_gang_keeps_the_nodes_of_the_model_that_has_room_first():
+    nodes = [gpu_node(name, model=model) for name, model in {"n1": "A", "n2": "A", "n3": "B", "n4": "B"}.items()]
+    running, tasks = busy(n1=1, n2=4, n3=2, n4=3)
+    waiting = gang("g", 2, same_model=True)
+    assert decide(nodes, waiting, running, tasks)["g1"].keeps == ("n3", "n4")
+    for kept, then in ((("n1", "n2"), ("n1", "n2")), (("n2", "n3"), ("n3", "n4")), (("n1",), ("n3", "n4"))):
+        assert decide(nodes, [one._replace(keeps=kept) for one in waiting], running, tasks)["g1"].keeps == then
+    mixed = [one._replace(keeps=("n2", "n3")) for one in gang("g", 2)]
+    assert decide(nodes, mixed, running, tasks)["g1"].keeps == ("n2", "n3")
 
 
 def test_a_second_gang_without_room_says_how_many_nodes_have_it():
@@ -409,8 +498,10 @@ def test_only_the_first_of_a_queue_get_full_reasons():
 
 def test_a_queue_with_very_many_different_demands_does_not_stop_the_others():
     waiting = [work("w%04d" % number, {GPU: 1, "NanoCPUs": number + 1}, since=number, limit=None) for number in range(MOST_SHAPES + 5)]
-    decisions = decide([gpu_node("n1", 9)], [*waiting, work("o", queue="other", since=10**6, limit=None)])
-    assert [one.reason.code for one in decisions.values() if one.reason][-5:] == ["behind"] * 5
+    again = waiting[0]._replace(service_id="again", name="again", since=10**5)
+    decisions = decide([gpu_node("n1", 9)], [*waiting, again, work("o", queue="other", since=10**6, limit=None)])
+    assert [one.reason.code for one in decisions.values() if one.reason][-6:] == ["behind"] * 5 + ["no-room"]
+    assert "100 other reservations or constraints" in decisions["w0104"].reason.text
     assert decisions["o"].node
 
 
