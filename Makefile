@@ -76,8 +76,8 @@ alerts: venv promtool ## Check the metrics, alert rules and dashboards with Debi
 page: venv browser ## Open the page of the fleet in Chromium, and write pictures of it to build/page/ (look at them)
 	@$(bin)/python -m tests.run --only page
 
-page-pictures: venv browser ## Write the pictures of the page for the docs (look at them)
-	@$(bin)/python -m tests.page
+page-pictures: venv browser ## Write the pictures of the page for the docs (look at them). To show another page: ARGS="--page FILE"
+	@$(bin)/python -m tests.page $(ARGS)
 
 chaos: venv packages ## Kill runs and nodes at random moments (KILLS=20, SEED=…), and check that the next run finishes the work
 	@$(bin)/python -m tests.chaos

@@ -36,8 +36,8 @@ E2E_MEMBERS = [f"{E2E}/test_{name}.py" for name in MEMBERS]
 E2E_SWARM = [f"{E2E}/test_swarm_faults.py", f"{E2E}/test_leader_changes.py"]
 # Each of these files boots small fleets for itself, or needs no fleet.
 APART = (
-    "air_gap", "controllers", "deprovision", "execution_environment", "leave_no_trace", "recipes", "record", "repository_packages", "rpm", "ssh",
-    "two_swarms", "upgrade", "workloads",
+    "air_gap", "controllers", "day", "deprovision", "example_servers", "execution_environment", "leave_no_trace", "recipes", "record",
+    "repository_packages", "rpm", "ssh", "two_swarms", "upgrade", "workloads",
 )  # fmt: skip
 E2E_APART = [f"{E2E}/test_{name}.py" for name in APART]
 E2E_HEALTH = [f"{E2E}/test_health.py"]
