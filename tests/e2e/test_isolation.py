@@ -134,20 +134,25 @@ def node_of(fleet: Fleet, task: dict[str, str]) -> str:
 
 def gpus_seen(fleet: Fleet, service: str) -> dict[str, int | str]:
     """Return for each node how many GPUs its task of a global service sees, or why it does not run."""
+    return {name: int(text) if runs else text for name, (runs, text) in outputs(fleet, service, COUNT).items()}
+
+
+def outputs(fleet: Fleet, service: str, command: str) -> dict[str, tuple[bool, str]]:
+    """Return for each node whether its task of a global service runs, and the output of a command in it or the task's error."""
 
     def states() -> list[dict[str, str]]:
         found = tasks(fleet, service)
         done = [one for one in found if re.match("Running|Failed|Rejected|Complete", one["CurrentState"])]
         return found if len(found) == len(NODES) == len(done) else []
 
-    found: dict[str, int | str] = {}
+    found: dict[str, tuple[bool, str]] = {}
     for task in wait_until(f"the tasks of {service}", states, SEEN_S, lambda: tasks(fleet, service)):
         name = node_of(fleet, task)
         if task["CurrentState"].startswith("Running"):
             (container,) = containers(fleet[name], service)
-            found[name] = int(fleet[name].docker("exec", container, "sh", "-c", COUNT))
+            found[name] = True, fleet[name].docker("exec", container, "sh", "-c", command)
         else:
-            found[name] = task["Error"]
+            found[name] = False, task["Error"]
     return found
 
 
@@ -910,6 +915,63 @@ def test_a_group_whose_card_dies_is_no_longer_advertised_and_the_others_are(flee
     assert "+".join(cards(node, container)) == other
     await_removal(fleet, "pair")
     fleet.swap_gpus("i1", "t4x4")
+
+
+# runc allows some devices in every container, but not this one.
+FUSE = "[ -c /dev/fuse ] && (: <>/dev/fuse) 2>/dev/null && echo opened || echo closed"
+NAMED = {"fuse": ["/dev/fuse"], "gone": ["/dev/no-such-device*"], "log": ["/dev/kms?"]}
+ASKS = "GPU_SWARM_DEVICES"
+
+
+@pytest.mark.parametrize("level", ["reserved", pytest.param("off", marks=pytest.mark.rare)])
+def test_a_service_gets_the_devices_that_it_asks_for_by_name(fleet: Fleet, inventory: Path, level: str) -> None:
+    """Only i1 can give devices, because i2 has userns-remap. Neither an image nor an operator's container gets one."""
+    for name in NODES:
+        fleet[name].run("sh", "-c", "[ -c /dev/fuse ] || mknod /dev/fuse c 10 229; [ -c /dev/kmsg ] || mknod /dev/kmsg c 1 11")
+        made = fleet[name].docker("create", "lab/task")
+        fleet[name].docker("commit", "--change", f"ENV {ASKS}=fuse", made, "lab/asks")
+        fleet[name].docker("rm", made)
+    provision_at_level(fleet, inventory, level)
+    started = {name: fleet[name].started() for name in NODES}
+    provision_at_level(fleet, inventory, level, gpu_swarm_devices=NAMED, gpu_node_isolation_allow=["refused-too"])
+    assert {name: fleet[name].started() for name in NODES} == started
+    label = "{{index .Spec.Labels \"gpu-swarm.device.fuse\"}}"
+    node_ids = {name: fleet[name].swarm()["NodeID"] for name in NODES}
+    labels = {name: fleet["m1"].docker("node", "inspect", "--format", label, node_ids[name]) for name in NODES}
+    assert labels == {"i1": "true", "i2": ""}
+
+    create(fleet, "asks", "--env", f"{ASKS}=fuse")
+    for service, names in (("refused", "fuse,other"), ("refused-too", "gone"), ("never", "log")):
+        create(fleet, service, "--env", f"{ASKS}={names}")
+    create(fleet, "image", image="lab/asks")
+    found = outputs(fleet, "asks", FUSE)
+    assert (found["i1"], found["i2"][0], "userns-remap" in found["i2"][1]) == ((True, "opened"), False, True), found
+    assert outputs(fleet, "image", FUSE) == dict.fromkeys(NODES, (True, "closed"))
+    for service, words in {
+        "refused": f"(isolation: {level}): it asks for the device 'other' ({ASKS}), which this node does not allow",
+        "refused-too": "add the constraint node.labels.gpu-swarm.device.gone==true",
+        "never": "/dev/kmsg is never given",
+    }.items():
+        runs, error = outputs(fleet, service, FUSE)["i1"]
+        assert (runs, words.lower() in error.lower()) == (False, True), error
+    for name in NODES:
+        assert fleet[name].docker("run", "--rm", "--env", f"{ASKS}=fuse", "lab/asks", "sh", "-c", FUSE) == "closed"
+    fleet["i1"].run("systemctl", "daemon-reload")
+    assert outputs(fleet, "asks", FUSE)["i1"] == (True, "opened")
+    await_removal(fleet, "asks", "refused", "refused-too", "never", "image")
+
+    fleet["i1"].run("sh", "-c", f"rm -r {HOME}/code-*")
+    create(fleet, "asks", "--env", f"{ASKS}=fuse")
+    assert "the guard of this node's GPUs does not run" in outputs(fleet, "asks", FUSE)["i1"][1]
+    await_removal(fleet, "asks")
+    provision_at_level(fleet, inventory, level)
+    create(fleet, "asks", "--env", f"{ASKS}=fuse")
+    runs, text = outputs(fleet, "asks", FUSE)["i1"]
+    if level == "off":  # the node has no guard any more
+        assert (runs, text) == (True, "closed")
+    else:
+        assert (runs, "It allows none" in text) == (False, True), text
+    await_removal(fleet, "asks")
 
 
 @pytest.mark.rare

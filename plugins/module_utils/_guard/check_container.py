@@ -136,8 +136,8 @@ def _with_named_devices(runtime_call: Call, node: NodeSettings, document: dict[s
     else:
         answer = offered.resolve(offered.requested(container.task.environment if container.task else ()), node.offered, document)
     if answer.code:
+        # Not counted: a level would neither cause nor prevent it.
         service = admission.service_name(container.labels)
-        finding_counts.add(node.run, service, {answer.code: answer.reason})
         raise RefusedByRules(answer.code, refusal.rules_message(service, node.settings.level, answer.reason, runtime_call.container))
     return offered.with_devices(document, answer.devices) if answer.devices else document
 

@@ -563,7 +563,7 @@ def test_a_service_that_cannot_get_a_device_is_refused_at_each_level(tmp_path, l
     before = path.read_bytes()
     assert (node.create("c1"), node.called(), path.read_bytes()) == (1, [], before)
     assert (f"(isolation: {level}): it asks for the device" in node.error("c1"), f"(refusal: {code})" in node.error("c1")) == (True, True)
-    assert node.found() == {"service-c1": [code]}
+    assert not (node.home / "run" / "found.json").exists()  # the counts say what a level changes
 
 
 @pytest.mark.parametrize("level", LEVELS)
