@@ -94,11 +94,14 @@ def test_all_kinds_count_for_what_is_left_over(nodes, gpus, chosen):
 
 
 def test_work_that_needs_a_plugin_goes_to_a_node_that_has_it():
-    nodes = [gpu_node("n1"), gpu_node("n2")]
+    nodes = [gpu_node("n1", 2), gpu_node("n2")]
+    nodes[0]["Description"]["Engine"]["Plugins"] = [{"Type": "Log", "Name": "json-file"}]
     nodes[1]["Description"]["Engine"]["Plugins"] = [{"Type": "Volume", "Name": "rexray"}]
     with_volume = work("v", since=2)
     with_volume = with_volume._replace(demand=with_volume.demand._replace(plugins=[("Volume", "rexray")]))
     assert nodes_of(decide(nodes, [work("w", since=1), with_volume])) == {"w": "n1", "v": "n2"}
+    nodes[1]["Description"]["Engine"]["Plugins"][0]["Name"] = "other"
+    assert decide(nodes, [with_volume])["v"].reason.text == "no node could hold it, not even an empty one: no node has the volume plugin rexray"
 
 
 def test_a_node_without_labels_is_a_node_without_a_model():

@@ -23,7 +23,7 @@ def found(service, *tasks):
 
 
 def of(state, desired="running", node_id="n7", forced=0, count=2):
-    made = task("t" + state, node_id, state=state, desired=desired, reserves={GPU: count})
+    made = task("t" + state, node_id, state=state, desired=desired, reserves={GPU: count, "NanoCPUs": 10**9})
     made["Spec"]["ForceUpdate"] = forced
     return made
 
