@@ -13,13 +13,8 @@ TESTS = Path(__file__).resolve().parents[1]
 
 
 def imported(path: Path) -> list[str]:
-    nodes = ast.walk(ast.parse(path.read_text()))
-    return [
-        name
-        for node in nodes
-        for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in getattr(node, "names", [])])
-        if isinstance(node, (ast.Import, ast.ImportFrom))
-    ]
+    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return [name for node in nodes for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names])]
 
 
 def test_nothing_imports_a_file_of_tests() -> None:
