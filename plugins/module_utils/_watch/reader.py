@@ -38,11 +38,53 @@ _READING, _PROCESSES, _ACTIVITY = b"\n", b"p", b"a"
 _DRIVER_GONE = {"error": DRIVER, "text": "the process that reads NVML ended", "gpus": []}
 
 
-class Reader:
-    """Reads the GPUs in a child process. Calls ``alive()`` while it waits for an answer."""
+class Nvml:
+    """NVML, as the child has it."""
 
-    def __init__(self, home: str, settings: Mapping[str, Any], alive: Callable[[], None], clock: Clock) -> None:
+    def __init__(self, settings: Mapping[str, Any], state_dir: str) -> None:
+        self._path, self._state_dir = settings["nvml_path"], state_dir
+        self.opened: Any = None  # the binding, once NVML is open
+
+    def reading(self) -> dict[str, Any]:
+        from .. import _libraries
+        from .._gpu import binding, nvml
+
+        names: dict[type, str] = {binding.BindingMissing: BINDING, binding.LibraryMissing: LIBRARY, binding.DriverMismatch: MISMATCH}
+        try:
+            if not self.opened:
+                _libraries.add_to_path(None, self._state_dir)
+                self.opened = nvml.open_nvml(self._path)
+            reading = nvml.read_all(self._path)
+        except GpuSwarmError as problem:
+            return {"error": names.get(type(problem), DRIVER), "text": problem.message, "gpus": []}
+        except Exception as problem:
+            return {"error": DRIVER, "text": "%s: %s" % (type(problem).__name__, problem), "gpus": []}
+        return {"error": None, "text": None, "gpus": [_brief(gpu) for gpu in reading["gpus"]]}
+
+    def rows(self, request: bytes) -> list[dict[str, Any]] | None:
+        """Return the processes, or what the cards are doing. None if NVML is not open or fails; the readings show why."""
+        from .._gpu import activity, processes
+
+        read: Callable[[Any], list[dict[str, Any]]] = activity.read_activity if request == _ACTIVITY else processes.read_processes
+        try:
+            return read(self.opened) if self.opened else None
+        except Exception:  # the binding may raise any exception, and the service must continue
+            return None
+
+
+class Reader:
+    """Reads the GPUs in a child process. Calls ``alive()`` while it waits for an answer. ``driver`` makes what the child reads."""
+
+    def __init__(
+        self,
+        home: str,
+        settings: Mapping[str, Any],
+        alive: Callable[[], None],
+        clock: Clock,
+        driver: Callable[[Mapping[str, Any], str], Nvml] = Nvml,
+    ) -> None:
         self._settings = settings
+        self._driver = driver
         self._alive = alive
         self._clock = clock
         self._lock = os.path.join(home, "reader.lock")
@@ -138,7 +180,7 @@ class Reader:
         from_child, answers = os.pipe()
         child = os.fork()
         if child == 0:
-            _run_child(self._settings, self._state, requests, answers, lock)
+            _run_child(self._driver(self._settings, self._state), requests, answers, lock)
         for handle in (requests, answers, lock):
             os.close(handle)
         self._child, self._pipes, self._hangs = child, (to_child, from_child), False
@@ -215,7 +257,7 @@ def _kept_pending(number: int) -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _run_child(settings: Mapping[str, Any], state_dir: str, requests: int, answers: int, lock: int) -> NoReturn:
+def _run_child(driver: Nvml, requests: int, answers: int, lock: int) -> NoReturn:
     """Answer requests until the service ends. The kernel releases the lock when this process ends for any reason."""
     try:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -224,20 +266,18 @@ def _run_child(settings: Mapping[str, Any], state_dir: str, requests: int, answe
             if int(name) > 2 and int(name) not in (requests, answers, lock):
                 with contextlib.suppress(OSError):
                     os.close(int(name))
-        opened: Any = None
         write = _writer(answers)
         while True:
             request = os.read(requests, 1)
             if not request:
                 break
             if request != _READING:
-                write({"rows": _rows(request, opened)})
+                write({"rows": driver.rows(request)})
                 continue
-            before = opened
-            reading, opened = _reading(settings, state_dir, opened)
-            write(reading)
-            if opened and not before:
-                threading.Thread(target=_await_errors, args=(opened, write), daemon=True).start()
+            before = driver.opened
+            write(driver.reading())
+            if driver.opened and not before:
+                threading.Thread(target=_await_errors, args=(driver.opened, write), daemon=True).start()
     finally:
         os._exit(0)
 
@@ -268,35 +308,6 @@ def _await_errors(nvml: Any, write: Callable[[Mapping[str, Any]], None]) -> None
             continue
         if event and event.xid != xids.RECOVERY_ACTION:  # a reading already shows the recovery action
             write({"pci": event.pci, "xid": event.xid})
-
-
-def _reading(settings: Mapping[str, Any], state_dir: str, opened: Any) -> tuple[dict[str, Any], Any]:
-    """Return a reading. Also return the binding if NVML is open after the reading."""
-    from .. import _libraries
-    from .._gpu import binding, nvml
-
-    names: dict[type, str] = {binding.BindingMissing: BINDING, binding.LibraryMissing: LIBRARY, binding.DriverMismatch: MISMATCH}
-    try:
-        if not opened:
-            _libraries.add_to_path(None, state_dir)
-            opened = nvml.open_nvml(settings["nvml_path"])
-        reading = nvml.read_all(settings["nvml_path"])
-    except GpuSwarmError as problem:
-        return {"error": names.get(type(problem), DRIVER), "text": problem.message, "gpus": []}, opened
-    except Exception as problem:
-        return {"error": DRIVER, "text": "%s: %s" % (type(problem).__name__, problem), "gpus": []}, opened
-    return {"error": None, "text": None, "gpus": [_brief(gpu) for gpu in reading["gpus"]]}, opened
-
-
-def _rows(request: bytes, opened: Any) -> list[dict[str, Any]] | None:
-    """Return the processes, or what the cards are doing. None if NVML is not open or fails; the readings show why."""
-    from .._gpu import activity, processes
-
-    read: Callable[[Any], list[dict[str, Any]]] = activity.read_activity if request == _ACTIVITY else processes.read_processes
-    try:
-        return read(opened) if opened else None
-    except Exception:  # the binding may raise any exception, and the service must continue
-        return None
 
 
 def _brief(gpu: Mapping[str, Any]) -> dict[str, Any]:

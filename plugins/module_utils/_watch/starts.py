@@ -14,7 +14,7 @@ import contextlib
 import json
 import os
 import time
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Callable, Mapping, NamedTuple
 
 from .. import _bounded
 from .._errors import GpuSwarmError
@@ -52,10 +52,16 @@ def next_record(earlier: Mapping[str, Any], look: Look) -> dict[str, Any]:
     return {"process": look.process, "sha256": loaded, "seen": look.sha256}
 
 
+def time_of_boot() -> float:
+    """Return the time of the boot, by the node's present clock."""
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 class Starts:
     """The starts of dockerd on one node. ``home`` is the watcher's directory."""
 
-    def __init__(self, home: str, settings: Mapping[str, Any]) -> None:
+    def __init__(self, home: str, settings: Mapping[str, Any], boot: Callable[[], float] = time_of_boot) -> None:
+        self._boot = boot
         self._path = os.path.join(os.path.dirname(home), STARTS)
         self._settings = settings
         self._known: Mapping[str, Any] = _read(self._path)
@@ -75,7 +81,7 @@ class Starts:
 
     def _look(self, noted: Mapping[str, Any]) -> Look:
         process, path = self._process(), self._settings["daemon_config"]
-        now, clock = stamp(path), _clock()
+        now, clock = stamp(path), self._boot()
         same_clock = self._clock is not None and abs(clock - self._clock) < CLOCK_S
         untouched, self._clock = self._file is None or now == self._file, clock
         if now != self._file:
@@ -97,11 +103,6 @@ def _is_before(path: str, process: Mapping[str, Any], clock: float) -> bool:
     """Return whether the file last changed before the process started. Use the time of the inode's last change, because a copy can keep the file's
     modification time."""
     return os.stat(path).st_ctime + TICKS_S < clock + process["tick"] / os.sysconf("SC_CLK_TCK")
-
-
-def _clock() -> float:
-    """Return the time of the boot, by the node's present clock."""
-    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _read(path: str) -> dict[str, Any]:

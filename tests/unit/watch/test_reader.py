@@ -22,31 +22,62 @@ WELL = {"error": None, "text": None, "gpus": [GPU]}
 
 
 class ShiftedClock(Clock):
-    """The reader's clock. Tests move the clock forward, so no result depends on the speed of the machine."""
+    """The reader's clock. Tests move the clock forward, so no result depends on the speed of the machine.
 
-    def __init__(self):
-        self.passed = 0.0
+    While ``hangs`` exists, no answer comes, and a wait passes at once.
+    """
+
+    def __init__(self, hangs):
+        self.passed, self.hangs = 0.0, hangs
 
     def monotonic(self):
         return time.monotonic() + self.passed
+
+    def wait(self, seconds, handles):
+        end = time.monotonic() + seconds
+        while not (ready := super().wait(0.01, handles)) and time.monotonic() < end:
+            if self.hangs.exists():
+                self.let_pass(seconds)
+                break
+        return ready
 
     def let_pass(self, seconds):
         self.passed += seconds
 
 
-@pytest.fixture
-def clock():
-    return ShiftedClock()
+class StoppedClock(Clock):
+    def monotonic(self):
+        return 0.0
+
+
+class Fake:
+    """What the child reads. The text of a reading is the process id of the child."""
+
+    opened = None
+
+    def __init__(self, work):
+        self.work = work
+
+    def reading(self):
+        return {**self.work(), "text": str(os.getpid())}
+
+    def rows(self, _request):
+        return [self.work() and {"uuid": "GPU-1", "pids": []}]
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch, clock):
-    """Return a reader whose child runs this function. The text of a reading is the process id of the child."""
+def clock(tmp_path):
+    return ShiftedClock(tmp_path / "hangs")
+
+
+@pytest.fixture
+def made(tmp_path, clock):
+    """Return a reader whose child runs this function."""
     readers = []
 
-    def make(work, limit=5.0):
-        monkeypatch.setattr(reader, "_reading", lambda settings, state, held: ({**work(), "text": str(os.getpid())}, True))
-        readers.append(reader.Reader(str(tmp_path), {"nvml_timeout": limit, "nvml_path": None}, lambda: None, clock))
+    def make(work, limit=5.0, clock=clock):
+        settings = {"nvml_timeout": limit, "nvml_path": None}
+        readers.append(reader.Reader(str(tmp_path), settings, lambda: None, clock, lambda *_settings: Fake(work)))
         return readers[-1]
 
     yield make
@@ -89,8 +120,8 @@ def test_a_hung_process_is_given_up(made, tmp_path):
 class Driver:
     """Simulates NVML in a child. NVML answers at once, but hangs while the file exists."""
 
-    def __init__(self, folder):
-        self.hangs = folder / "hangs"
+    def __init__(self, hangs):
+        self.hangs = hangs
 
     def __call__(self):
         while self.hangs.exists():
@@ -99,9 +130,8 @@ class Driver:
 
 
 @pytest.fixture
-def driver(tmp_path, monkeypatch):
-    monkeypatch.setattr(reader, "SLOW_S", 0.2)
-    return Driver(tmp_path)
+def driver(clock):
+    return Driver(clock.hangs)
 
 
 def until(it, error, limit=20, **options):
@@ -119,12 +149,12 @@ def test_a_process_that_answered_before_hangs_sooner_and_is_slow_until_then(made
     assert it.read()["error"] is None
     child = it._child
     driver.hangs.touch()
-    began = time.monotonic()
+    began = clock.monotonic()
     assert (it.read()["error"], it.waits(), it._child) == ("slow", True, child)
-    assert time.monotonic() - began >= 0.2
-    clock.let_pass(reader.HANG_S / 2)
+    assert clock.monotonic() - began >= reader.SLOW_S
+    clock.let_pass((reader.HANG_S - reader.SLOW_S) / 2)
     assert (it.read()["error"], it._child) == ("slow", child)
-    clock.let_pass(reader.HANG_S / 2)
+    clock.let_pass((reader.HANG_S - reader.SLOW_S) / 2)
     hanging = it.read()
     assert (hanging["error"], hanging["slow"], it._child) == ("hang", True, None)
     assert hanging["text"] == "NVML gave no answer within 20 s"
@@ -166,8 +196,7 @@ def test_after_a_boot_a_driver_has_time_to_start_its_cards(made, driver, clock):
     assert (hanging["error"], hanging["slow"]) == ("hang", True)  # the cards are initialised
 
 
-def test_hung_processes_are_reported_by_the_next_reading(made, driver, clock, monkeypatch):
-    monkeypatch.setattr(reader, "_rows", lambda request, opened: [driver() and {"uuid": "GPU-1", "pids": []}])
+def test_hung_processes_are_reported_by_the_next_reading(made, driver, clock):
     it = made(driver, limit=60)
     it.read()
     assert it.processes() == [{"uuid": "GPU-1", "pids": []}]
@@ -192,9 +221,8 @@ def test_nvml_has_a_time_limit(tmp_path, timeout_s, limit_s):
     assert it._limit_s() == limit_s
 
 
-def test_the_end_of_a_process_is_awaited(made, monkeypatch):
-    monkeypatch.setattr(reader, "_END_S", 60)
-    it = made(lambda: WELL)
+def test_the_end_of_a_process_is_awaited(made):
+    it = made(lambda: WELL, clock=StoppedClock())
     for _time in range(5):
         assert it.read()["error"] is None
         began = time.monotonic()

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._files import Snapshot
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._node.loaded import process_identity
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch import starts
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._watch.starts import Look, Starts, next_record
 
@@ -49,49 +51,66 @@ def test_the_loaded_file_is_known_or_unknown(known, found, loaded):
 
 
 class Node:
-    """The files of a node, and a fake dockerd that a test starts."""
+    """The files of a node, a systemctl that names dockerd, and a process that stands for dockerd. ``shift`` moves the node's clock (seconds)."""
 
-    def __init__(self, home, monkeypatch):
+    def __init__(self, home):
         (home / "health").mkdir()
-        self.home, self.config, self.queries, self.process, self.clock = home / "health", home / "daemon.json", 0, dict(P1), 1000.0
+        self.home, self.config, self.record, self.asked = home / "health", home / "daemon.json", home / "health/dockerd.json", home / "asked"
+        self.program, self.shift, self.dockerd, self.process = home / "systemctl", 0.0, None, None
+        self.boot = starts.time_of_boot()
         self.config.write_text("{}")
-        monkeypatch.setattr(starts, "_clock", lambda: self.clock)
-        monkeypatch.setattr(starts, "process_identity", lambda pid: self.process if pid else None)
-        monkeypatch.setattr(starts._bounded, "run", self.run)
+        self.start()
         self.again()
 
-    def run(self, argv, limit_s):
-        self.queries += 1
-        return 0, "MainPID=7\n", ""
-
     def again(self):
-        self.it = Starts(str(self.home), {"daemon_config": str(self.config), "docker_unit": "docker.service"})
+        settings = {"daemon_config": str(self.config), "docker_unit": "docker.service"}
+        self.it = Starts(str(self.home), settings, lambda: self.boot + self.shift)
 
     def look(self):
         self.it.look({})
-        return json.loads((self.home / "dockerd.json").read_text())["sha256"]
+        return json.loads(self.record.read_text())["sha256"]
 
     def sha256(self):
         return Snapshot.take(str(self.config)).sha256
 
-    def start(self, after_s):
-        """Start dockerd this many seconds after the last change of the file."""
-        self.process = dict(P1, tick=int((os.stat(self.config).st_ctime + after_s - self.clock) * os.sysconf("SC_CLK_TCK")))
+    def queries(self):
+        return len(self.asked.read_text().splitlines())
+
+    def start(self):
+        """Start dockerd again, in a later tick of the kernel's clock."""
+        before = self.process
+        while self.process == before:
+            self.stop()
+            self.dockerd = subprocess.Popen(["sleep", "600"])
+            self.process = process_identity(self.dockerd.pid)
+        self.answer(f"echo MainPID={self.dockerd.pid}")
+
+    def stop(self):
+        if self.dockerd:
+            self.dockerd.kill()
+            self.dockerd.wait()
+
+    def answer(self, command):
+        self.program.write_text(f"#!/bin/sh\necho >>{self.asked}\n{command}\n")
+        self.program.chmod(0o755)
 
 
 @pytest.fixture
 def node(tmp_path, monkeypatch):
-    return Node(tmp_path, monkeypatch)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    made = Node(tmp_path)
+    yield made
+    made.stop()
 
 
 def test_systemd_is_queried_only_about_another_dockerd(node):
     for _time in range(5):
         node.look()
-    assert node.queries == 1
-    node.process = P2
+    assert node.queries() == 1
+    node.start()
     node.look()
     node.look()
-    assert node.queries == 2
+    assert node.queries() == 2
 
 
 def test_its_file_is_written_only_after_a_change(node):
@@ -100,37 +119,37 @@ def test_its_file_is_written_only_after_a_change(node):
         if text:
             node.config.write_text(text)
         node.look()
-        written.append(os.stat(node.home / "dockerd.json").st_ino)
-        os.link(node.home / "dockerd.json", node.home / f"{len(written)}.json")  # so that no other file gets the inode number of the former file
+        written.append(os.stat(node.record).st_ino)
+        os.link(node.record, node.home / f"{len(written)}.json")  # so that no other file gets the inode number of the former file
     assert [written[0] == written[1], written[1] == written[2], written[2] == written[3]] == [True, False, True]
 
 
 def test_an_edit_that_waits_is_not_loaded_until_dockerd_is_started_with_it(node):
     node.look()
-    node.process = P2
+    node.start()
     first = node.look()
     assert first == node.sha256()
     node.config.write_text('{"debug": true}')
     assert node.look() == first != node.sha256()
-    node.process = dict(P2, tick=300)
+    node.start()
     assert node.look() == node.sha256()
 
 
-def test_between_two_reads_times_give_the_order_unless_the_clock_is_set(node):
+@pytest.mark.parametrize(("shift", "is_known"), [(60, True), (-60, False)])
+def test_between_two_reads_times_give_the_order_unless_the_clock_is_set(node, shift, is_known):
+    """The shifted clock lets dockerd start a minute after the last change of the file, or before it."""
+    node.shift = shift
     node.look()
     node.config.write_text('{"debug": true}')
-    node.start(1)
-    assert node.look() == node.sha256()
-    node.config.write_text('{"debug": false}')
-    node.start(-1)
-    assert node.look() is None
+    node.start()
+    assert node.look() == (node.sha256() if is_known else None)
 
 
 def test_a_clock_that_was_set_proves_nothing(node):
     node.look()
     node.config.write_text('{"debug": true}')
-    node.clock += 3600
-    node.start(3599)
+    node.shift += 3600
+    node.start()
     assert node.look() is None
 
 
@@ -138,20 +157,24 @@ def test_observations_from_before_a_boot_count_after_it(node):
     node.look()
     node.config.write_text('{"debug": true}')
     node.look()
-    node.process = {"boot": "another", "tick": 5}
+    record = json.loads(node.record.read_text())
+    node.record.write_text(json.dumps({**record, "process": {**record["process"], "boot": "another"}}))
     node.again()
     assert node.look() == node.sha256()
 
 
 def test_a_full_disk_or_a_systemd_that_hangs_ends_nothing(node, monkeypatch):
     node.look()
-    node.process = P2
-    with monkeypatch.context() as patched:
-        patched.setattr(starts.os, "replace", lambda *dummy: (dummy for dummy in ()).throw(OSError(28, "No space left on device")))
-        node.it.look({})
+    node.start()
+    node.record.unlink()
+    node.record.mkdir()  # so that no file can be written there
+    node.it.look({})
+    node.record.rmdir()
     assert node.look() == node.sha256()
-    node.process = dict(P2, tick=400)
+    node.start()
+    node.answer("exec sleep 600")
     with monkeypatch.context() as patched:
-        patched.setattr(starts._bounded, "run", lambda *dummy: (dummy for dummy in ()).throw(starts.GpuSwarmError("hangs")))
+        patched.setattr(starts, "LIMIT_S", 0.2)
         node.it.look({})
+    node.answer(f"echo MainPID={node.dockerd.pid}")
     assert node.look() == node.sha256()
