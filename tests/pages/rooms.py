@@ -47,7 +47,7 @@ ROOMS = (
     Room("module_utils/_command", MANAGER, "gpu-swarm", "the command gpu-swarm: shows the fleet to people who are logged in on a manager"),
     Room("module_utils/_page", MANAGER, "one HTML file", "the page of the fleet: which data it shows, and the HTML file"),
     Room("module_utils/_view", MANAGER, "what people see", "the status and its tables, as managers and playbooks show them"),
-    Room("module_utils/_queue", MANAGER, "who starts next", "queues: which service waits, which is admitted next on which node, and why others wait"),
+    Room("module_utils/_queue", MANAGER, "who starts next", "queues, not yet used: which work waits, which starts next on which node, and why"),
     Room("module_utils/_jobs", MANAGER, "one-shot work", "jobs as services that run once: submitted, tried again, their logs saved, removed"),
     Room("module_utils/_verify", MANAGER, "probe services", "which GPUs a test covers, its test services, and whether each task saw its own GPUs"),
     Room("module_utils/_node_spec", MANAGER, "labels, availability", "labels, availability and role of nodes, in one versioned update for each node"),
@@ -116,6 +116,21 @@ def target(name: str) -> Path | None:
 def imports() -> dict[Path, set[Path]]:
     """Return for each file the files in plugins/ that it imports."""
     return {path: {found for name in imported(path) if (found := target(name)) and found != path} for path in sources()}
+
+
+def reached() -> set[Path]:
+    """Return the files that a user can reach: plugins that Ansible calls, and each file that they import directly or indirectly.
+
+    Installed programs are included, because the module that installs a program imports it.
+    """
+    graph, found = imports(), set()
+    pending = [path for path in graph if folder_of(path) in DOORS]
+    while pending:
+        path = pending.pop()
+        if path not in found:
+            found.add(path)
+            pending += graph[path]
+    return found
 
 
 def edges() -> set[tuple[str, str]]:

@@ -93,6 +93,16 @@ def test_every_import_leads_to_a_file(text, found, tmp_path, monkeypatch):
     assert {short(path) for path in rooms.imports()[user]} == ({found} if found else set())
 
 
+def test_users_reach_only_what_plugins_import(tmp_path, monkeypatch):
+    texts = {"modules/a": "def f():\n    from ..module_utils._node import b", "module_utils/_node/b": "", "module_utils/_node/c": "from . import b"}
+    for name, text in texts.items():
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    monkeypatch.setattr(rooms, "PLUGINS", tmp_path)
+    assert {short(path) for path in rooms.reached()} == {"modules/a.py", "module_utils/_node/b.py"}
+
+
 def test_a_circle_is_found(tmp_path, monkeypatch):
     for name, text in (("a", "from . import b"), ("b", "from .c import x"), ("c", "def late():\n    from . import a")):
         path = tmp_path / "module_utils" / "_node" / f"{name}.py"
