@@ -42,7 +42,7 @@ SHOWN = [
     ("run/compose.md", "ipc: host becomes a tmpfs of … at …"),
     ("run/deploy.md", "No node could ever run it: reserve less, or change its constraints."),
     ("run/deploy.md", "unless swarm places … there first"),
-    ("run/deploy.md", "tasks stop only when new ones run (update_config: order: start-first)"),
+    ("run/update.md", "tasks stop only when new ones run (update_config: order: start-first)"),
     ("run/deploy.md", "ended with exit code 0, and swarm starts it again: a command that ends is a job, or needs deploy.restart_policy:"),
     ("run/deploy.md", "… running in the former version, … of … in the new version"),
     ("run/images.md", "can run none of the images: …"),
