@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import errno
 import math
 import os
 import re
@@ -70,6 +71,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}")
 ATTACHING_S = 600
 # How long a node may pull an image, if wait_timeout is 0 (seconds).
 PULL_S = 600
+# The largest saved ledger. Real ones have some megabytes.
+LEDGER_BYTES = 100_000_000
 
 
 class ActionModule(ActionBase):
@@ -120,7 +123,10 @@ class ActionModule(ActionBase):
             raise GpuSwarmError(f"{self._args['ledger']} is a saved ledger, so the stack can only be checked: use check mode and state present.")
         path = Path(self._args["ledger"]).absolute()
         try:
-            content = path.read_bytes()
+            with path.open("rb") as stream:
+                content = stream.read(LEDGER_BYTES + 1)
+            if len(content) > LEDGER_BYTES:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         except OSError as problem:
             raise GpuSwarmError(f"The saved ledger {path} cannot be read on this machine: {problem.strerror}. {saved_ledger.SAVE}") from problem
         self._saved = saved_ledger.load(decode(content, str(path), "utf-8-sig"), path.name)

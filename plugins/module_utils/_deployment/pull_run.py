@@ -19,6 +19,7 @@ from .._ledger.listed import Listed
 from .._swarm.image_name import with_digest
 from .._swarm.manager import Manager
 from .._swarm.owned_labels import PULL
+from .._tasks.tasks import is_pull
 from . import pulls
 
 
@@ -53,7 +54,7 @@ def step(manager: Manager, stack: str, wanted: Sequence[Mapping[str, Any]], pack
     Remove the service of each pull that has ended or is no longer wanted, then start as many others as may run at the same time. A pull that has
     ended starts again if it is wanted in the next step.
     """
-    services = manager.services_labelled("%s=%s" % (PULL, stack))
+    services = [service for service in manager.services_labelled("%s=%s" % (PULL, stack)) if is_pull(service)]
     tasks = {task["ServiceID"]: task for task in (manager.tasks_labelled("%s=%s" % (PULL, stack)) if services else ())}
     states, running = [], set()
     for pull in wanted:

@@ -17,11 +17,10 @@ from typing import Any, Iterable, Mapping, Sequence
 from .._ledger.listed import Listed
 from .._placement.shortage import size_of
 from .._swarm.owned_labels import PULL
-from .._tasks.tasks import ALLOCATED, ENDED, WANTED
+from .._tasks.tasks import ALLOCATED, ENDED, PULL_NAME, WANTED
 
 # How many nodes pull at the same time, because all of them load one registry.
 AT_ONCE = 5
-NAME = "gpu-swarm-pull"
 ENTRYPOINT = "/gpu-swarm-pull"
 STOP_GRACE_NS = 1000000000
 QUEUED, PULLING, PULLED, FAILED = "queued", "pulling", "pulled", "failed"
@@ -82,7 +81,7 @@ def service(stack: str, node_id: str, image: str) -> dict[str, Any]:
     # Docker allows at most 63 characters in a name, and a stack's name has at most 40.
     suffix = hashlib.sha256(("%s %s" % (node_id, image)).encode("utf-8")).hexdigest()[:7]
     return {
-        "Name": "%s-%s-%s" % (NAME, stack, suffix),
+        "Name": "%s%s-%s" % (PULL_NAME, stack, suffix),
         "Labels": {PULL: stack},
         "Mode": {"Replicated": {"Replicas": 1}},
         "TaskTemplate": {

@@ -26,8 +26,8 @@ MARK = "gpu_swarm_ledger"
 VERSION = 1
 SAVE = "Save the ledger again: ansible-playbook -i inventory.yml fleet.gpu_swarm.status -e output=ledger -e to=ledger.json."
 
-# Which fields are kept: ANY keeps a value as it is, a mapping keeps these keys, and a list keeps each entry.
-ANY = None
+# Which fields are kept: ANY keeps a value as it is, NAME keeps a text that is needed, a mapping keeps these keys, and a list keeps each entry.
+ANY, NAME = None, "name"
 _PORTS = {"Ports": ANY}
 _TASK_SPEC = {
     "ContainerSpec": {"Labels": {NAMESPACE: ANY}, "Mounts": [{"Type": ANY, "VolumeOptions": {"DriverConfig": {"Name": ANY}}}]},
@@ -66,7 +66,7 @@ _TASK = {
 }
 _SERVICE = {
     "ID": ANY,
-    "Spec": {"Name": ANY, "Labels": ANY, "Mode": ANY, "EndpointSpec": _PORTS, "UpdateConfig": ANY, "TaskTemplate": _TASK_SPEC},
+    "Spec": {"Name": NAME, "Labels": ANY, "Mode": ANY, "EndpointSpec": _PORTS, "UpdateConfig": ANY, "TaskTemplate": _TASK_SPEC},
     "PreviousSpec": {"EndpointSpec": _PORTS},
     "Endpoint": _PORTS,
     "UpdateStatus": {"State": ANY, "StartedAt": ANY},
@@ -74,13 +74,13 @@ _SERVICE = {
 }
 _NETWORK = {
     "Id": ANY,
-    "Name": ANY,
+    "Name": NAME,
     "Scope": ANY,
     "Ingress": ANY,
     "Labels": {NAMESPACE: ANY},
     "IPAM": {"Config": [{"Subnet": ANY}]},
 }
-_OBJECT = {"ID": ANY, "Spec": {"Name": ANY, "Labels": {NAMESPACE: ANY}}}
+_OBJECT = {"ID": ANY, "Spec": {"Name": NAME, "Labels": {NAMESPACE: ANY}}}
 _LISTS: dict[str, Any] = {"nodes": _NODE, "tasks": _TASK, "services": _SERVICE, "networks": _NETWORK, "configs": _OBJECT, "secrets": _OBJECT}
 _NO_OPTIONS: dict[str, Any] = {
     "services": [],
@@ -147,7 +147,7 @@ class SavedSwarm:
         unknown: dict[str, Any] = {"stack_file": None, "query": {}, "logins": None}
         try:
             return swarm_answer.read(manager, {**_NO_OPTIONS, **options, **unknown})
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:  # a field has another type than Docker's API gives it
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as exc:  # a field has another type than Docker's API gives it
             raise _damaged(self._file, exc) from exc
 
     # -- in place of a Manager -------------------------------------------------------------------------------------
@@ -199,7 +199,9 @@ def _without_foreign_labels(service: Mapping[str, Any]) -> dict[str, Any]:
 
 def _kept(value: Any, shape: Any, where: str) -> Any:
     """Return the fields of the shape. Raise ValueError if the value has another form. A missing part stays missing."""
-    if shape is ANY or value is None:
+    if shape is NAME and not isinstance(value, str):
+        raise ValueError("%s is no text" % where)
+    if shape in (ANY, NAME) or value is None:
         return value
     if isinstance(shape, list):
         return [_kept(item, shape[0], where) for item in _list(value, where)]

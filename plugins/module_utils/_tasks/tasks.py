@@ -25,6 +25,8 @@ ENDED = frozenset(["complete", "shutdown", "failed", "rejected", "remove", "orph
 # "complete" is the desired state of a job's task, and the state of the task after its end.
 WANTED = ALLOCATED | frozenset(["complete"])
 JOBS = frozenset(["ReplicatedJob", "GlobalJob"])
+# With this begins the name of a service with which a node pulls an image.
+PULL_NAME = "gpu-swarm-pull-"
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -67,8 +69,8 @@ def is_job_service(service: Mapping[str, Any] | None) -> bool:
 
 
 def is_pull(service: Mapping[str, Any] | None) -> bool:
-    """Return whether a node pulls an image with this service, before ``deploy`` updates the stack."""
-    return bool(service) and PULL in (service["Spec"].get("Labels") or {})
+    """Return whether a node pulls an image with this service, before ``deploy`` updates the stack. A label alone may be on a user's service."""
+    return bool(service) and PULL in (service["Spec"].get("Labels") or {}) and service["Spec"]["Name"].startswith(PULL_NAME)
 
 
 def is_global(service: Mapping[str, Any] | None) -> bool:

@@ -94,7 +94,11 @@ def with_gpus(document: Mapping[str, Any]) -> dict[str, Any]:
 
 def without_healthcheck(document: Mapping[str, Any], stack: str) -> set[str]:
     """Return the services with GPUs whose health no command of the file checks. Their images may have such a command."""
-    return {f"{stack}_{key}" for key, service in with_gpus(document).items() if not service.get("healthcheck")}
+    return {f"{stack}_{key}" for key, service in with_gpus(document).items() if not _is_checked(service.get("healthcheck") or {})}
+
+
+def _is_checked(healthcheck: Mapping[str, Any]) -> bool:
+    return bool(healthcheck.get("test")) and healthcheck["test"] != ["NONE"]  # NONE removes the command of the image too
 
 
 def _reserved(service: Mapping[str, Any]) -> Mapping[str, Any]:

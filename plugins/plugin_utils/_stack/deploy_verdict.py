@@ -9,6 +9,7 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -124,7 +125,7 @@ def placement_lines(answer: Mapping[str, Any], specs: Iterable[Mapping[str, Any]
     lines = []
     for check in answer["preflight"]:
         name, spec = check["service"], by_name[check["service"]]
-        number = live.get(name, 0)
+        number = min(live.get(name, 0), spec["Mode"].get("Replicated", {}).get("Replicas", math.inf))  # swarm only ends the others
         note = NO_HEALTHCHECK if name in unchecked and _is_gpu_update(check, spec, number) else ""
         lines.append(f"{name}: {_placement_line(names, check, spec, number)}{note}")
     return lines

@@ -107,6 +107,8 @@ def test_a_pull_is_no_work_of_a_user() -> None:
     waits = Listed(FLEET, [task("a", None, service="p1", state="pending", restart="none", error="no suitable node")], [made])
     found = ledger(waits, "gpu-swarm.", ["*"])
     assert (found["pending"], found["explained"]) == ([], [])
+    found = ledger(waits._replace(services=[{"ID": "p1", "Spec": {**spec, "Name": "of-a-user"}}]), "gpu-swarm.", ["*"])
+    assert [row["service"] for row in found["pending"]] == ["of-a-user"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -160,6 +161,7 @@ GOOD = {saved_ledger.MARK: 1, "at": RECORDED_AT, "manager": "n1", **{kind: [] fo
         ('{"gpu_swarm_ledger": 1}', "The saved ledger x.json is damaged: nodes is no list."),
         (json.dumps({**GOOD, "nodes": [7]}), "The saved ledger x.json is damaged: nodes is no object."),
         (json.dumps({**GOOD, "nodes": [{"Spec": []}]}), "The saved ledger x.json is damaged: nodes.Spec is no object."),
+        (json.dumps({**GOOD, "services": [{"Spec": {"Name": None}}]}), "The saved ledger x.json is damaged: services.Spec.Name is no text."),
     ],
 )  # fmt: skip
 def test_another_file_is_one_error_that_says_how_to_save(text: str, message: str) -> None:
@@ -175,6 +177,7 @@ def test_another_file_is_one_error_that_says_how_to_save(text: str, message: str
         {"nodes": [{}]},
         {"nodes": [{"ID": 1, "Spec": None, "Description": None}]},
         {"nodes": [node("n1") | {"Spec": {"Labels": 7}}]},
+        {"nodes": [node("n1", resources=[{"DiscreteResourceSpec": {"Kind": "NVIDIA-GPU", "Value": math.inf}}])]},
         {"tasks": [{}]},
         {"tasks": [{"Status": {"State": []}}]},
         {"services": [{"ID": "s"}]},
@@ -263,6 +266,13 @@ def test_a_pull_request_is_checked_without_a_swarm_and_without_an_inventory(fold
     assert "ledger.json is no saved ledger: it has no gpu_swarm_ledger" in " ".join(broken.stdout.split()), broken.stdout
     assert "Traceback" not in broken.stdout + broken.stderr
     assert "exists and is no saved ledger of a fleet" in " ".join(save_ledger(folder).stdout.split())
+
+
+def test_a_ledger_without_end_is_refused(folder: Path) -> None:
+    (folder / "compose.yml").write_text(COMPOSE.replace("REPLICAS", "1"))
+    done = play(folder, "preflight", "-e", "compose=compose.yml stack=s ledger=/dev/zero")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "The saved ledger /dev/zero cannot be read on this machine: File too large." in " ".join(done.stdout.split())
 
 
 def test_devices_are_checked_with_the_setting_of_the_command_line(folder: Path) -> None:

@@ -162,7 +162,15 @@ def test_an_update_with_gpus_says_what_it_needs_and_costs(more: str, line: str) 
 
 def test_an_update_that_needs_more_gpus_says_where_and_what_it_costs() -> None:
     (line,) = fitting(gpus("a", 2, "replicas: 2"), marked=True, **three())
-    assert line == "s_a: fits on host-n1, host-n2; 3 replicas, one at a time, stop-first: one replica less while a model loads"
+    assert line == "s_a: fits on host-n1, host-n2; 2 replicas, one at a time, stop-first: one replica less while a model loads"
+
+
+def test_an_update_to_fewer_replicas_speaks_of_those_that_stay() -> None:
+    """Swarm ends the others at once (reconcile in swarmkit's manager/orchestrator/replicated/services.go)."""
+    assert fitting(gpus("a", 1, "replicas: 1"), marked=True, **three()) == [
+        "s_a: fits on host-n1, host-n2; 1 replica, stop-first: no replica runs while a model loads"
+    ]
+    assert fitting(gpus("a", 1, "replicas: 0"), marked=True, **three()) == ["s_a: fits on host-n1, host-n2"]
 
 
 def test_nothing_is_said_of_an_update_without_gpus_without_change_or_without_running_tasks() -> None:
@@ -188,6 +196,10 @@ def test_services_with_gpus_and_without_a_healthcheck_are_found() -> None:
     checked = "gpus: [{count: 1}], healthcheck: {test: [CMD, x]}"
     document = translate(f"services: {{{gpus('a', 1)}, b: {{image: i}}, c: {{image: i, {checked}}}}}", "c.yml", lambda _path: None, {}).document
     assert deploy_preconditions.without_healthcheck(document, "s") == {"s_a"}
+    for off in ("disable: true", "test: [NONE]", "interval: 5s"):  # the last one has the command of the image, if the image has one
+        text = f"services: {{a: {{image: i, gpus: [{{count: 1}}], healthcheck: {{{off}}}}}}}"
+        document = translate(text, "c.yml", lambda _path: None, {}).document
+        assert deploy_preconditions.without_healthcheck(document, "s") == {"s_a"}, off
 
 
 def test_a_name_in_use_is_refused() -> None:

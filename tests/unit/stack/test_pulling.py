@@ -236,6 +236,14 @@ def test_services_of_a_killed_run_are_removed_also_without_the_setting(deploy: A
     assert manager.pulling() == []
 
 
+def test_a_service_of_a_user_with_the_label_is_not_removed(deploy: Any) -> None:
+    manager = swarm("n1", "n2")
+    manager.create_service({**pull_services.service("s", "n3", "reg/web:1"), "Name": "of-a-user"})
+    ran = deploy(manager)
+    assert image_of(ran) == f"reg/web:2@{NEXT}"
+    assert [one["Spec"]["Name"] for one in manager.services_labelled(PULL)] == ["of-a-user"]
+
+
 def test_a_manager_that_is_lost_meanwhile_can_be_replaced(deploy: Any) -> None:
     """The next manager begins again, and finds the services by their label."""
     manager = swarm("n1", "n2")
