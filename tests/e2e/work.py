@@ -66,5 +66,5 @@ def cards(node: Node, container: str) -> list[str]:
 
 def variables(node: Node, container: str) -> dict[str, str]:
     """Return the variables of the container's first process. `docker exec` gets only the variables that the container was created with."""
-    shown = node.docker("exec", container, "sh", "-c", "tr '\\0' '\\n' </proc/1/environ")
-    return dict(line.partition("=")[::2] for line in shown.splitlines())
+    pid = node.docker("inspect", "--format", "{{.State.Pid}}", container).strip()
+    return dict(line.partition("=")[::2] for line in node.run("cat", f"/proc/{pid}/environ").split("\0"))
