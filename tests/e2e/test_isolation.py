@@ -956,6 +956,8 @@ def test_a_service_gets_the_devices_that_it_asks_for_by_name(fleet: Fleet, inven
         assert (runs, words.lower() in error.lower()) == (False, True), error
     for name in NODES:
         assert fleet[name].docker("run", "--rm", "--env", f"{ASKS}=fuse", "lab/asks", "sh", "-c", FUSE) == "closed"
+    task_id = next(task["ID"] for task in tasks(fleet, "asks") if node_of(fleet, task) == "i1")
+    assert fleet["i1"].docker("run", "--rm", "--label", f"com.docker.swarm.task.id={task_id}", "lab/asks", "sh", "-c", FUSE) == "closed"
     fleet["i1"].run("systemctl", "daemon-reload")
     assert outputs(fleet, "asks", FUSE)["i1"] == (True, "opened")
     await_removal(fleet, "asks", "refused", "refused-too", "never", "image")

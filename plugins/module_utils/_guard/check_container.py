@@ -108,7 +108,7 @@ def _check(runtime_call: Call, node: NodeSettings) -> None:
         finding_counts.add(node.run, service, verdict.found)
     if verdict.refused:
         raise RefusedByRules(verdict.code, refusal.rules_message(service, settings.level, verdict.refused, runtime_call.container))
-    changed = _with_named_devices(runtime_call, node, document, container)
+    changed = _with_named_devices(runtime_call, node, document, container, root)
     if verdict.holds:
         _hold(runtime_call, node, labels, root, verdict.holds)
     if verdict.devices is not None:
@@ -120,14 +120,16 @@ def _check(runtime_call: Call, node: NodeSettings) -> None:
         replace_json(path, changed, os.lstat(path).st_mode & 0o777)
 
 
-def _with_named_devices(runtime_call: Call, node: NodeSettings, document: dict[str, Any], container: Container) -> dict[str, Any]:
+def _with_named_devices(runtime_call: Call, node: NodeSettings, document: dict[str, Any], container: Container, root: str) -> dict[str, Any]:
     """Return the document with the devices that the service asks for by name; the same document if it asks for none. Raises RefusedByRules.
 
     Only the record of swarm's agent says what a service asks for. An image may set the same variable, so the container's variables only say that
     this record must be read. If the record cannot be read, nobody knows whether the service asks, so the container does not start. Without a record,
-    the task has ended: somebody starts its container by hand, and gets no device.
+    the task has ended: somebody starts its container by hand, and gets no device. The same holds for a container of 'docker run' with a task's label.
     """
     if admission.TASK not in container.labels or not any(bundle.name_of(entry) == bundle.OFFERED for entry in container.entries):
+        return document
+    if engine_record.is_by_hand(root, runtime_call.container):
         return document
     from . import offered  # imported here, because few containers ask for devices
 

@@ -32,12 +32,27 @@ class EngineRecordError(Exception):
 
 def labels(data_root: str, container: str) -> dict[str, str]:
     """Return the container's labels. Raises EngineRecordError."""
+    path, stored = _read(data_root, container)
+    try:
+        return {str(key): str(value) for key, value in ((stored.get("Config") or {}).get("Labels") or {}).items()}
+    except AttributeError as problem:
+        raise EngineRecordError("%s: %s" % (path, problem)) from problem
+
+
+def is_by_hand(data_root: str, container: str) -> bool:
+    """Return whether somebody created the container with Docker, not swarm. Raises EngineRecordError.
+
+    The labels do not say that: 'docker run' can set the label of a task, and an image may have it.
+    """
+    return _read(data_root, container)[1].get("Managed") is False
+
+
+def _read(data_root: str, container: str) -> tuple[str, dict[str, Any]]:
     path = os.path.join(data_root, "containers", container, _CONFIG)
     try:
         with open(path, "rb") as stream:
-            stored = (json.loads(stream.read().decode("utf-8", "replace")).get("Config") or {}).get("Labels") or {}
-            return {str(key): str(value) for key, value in stored.items()}
-    except (OSError, ValueError, AttributeError) as problem:
+            return path, dict(json.loads(stream.read().decode("utf-8", "replace")))
+    except (OSError, ValueError, TypeError) as problem:
         raise EngineRecordError("%s: %s" % (path, problem)) from problem
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MOST_DEVICES = 256  # of one name
 # Paths that are never given. Users may create files in the last two folders.
 _NEVER = ("/dev/nvidia", "/dev/vfio/", "/dev/shm/", "/dev/mqueue/")
-_MEMORY = ("/dev/mem", "/dev/kmem", "/dev/port", "/dev/kmsg")
+_MEMORY = ("/dev/mem", "/dev/kmem", "/dev/port", "/dev/kmsg", "/dev/crash")  # crash is the kernel's memory too, on Red Hat's systems
 # Numbers of the kernel (Documentation/admin-guide/devices.txt). A device may have another name, so its number decides too.
 _MEMORY_MAJOR, _MEMORY_MINORS = 1, (1, 2, 4, 11, 12)  # mem, kmem, port, kmsg, oldmem
 _NVIDIA_MAJOR, _DRM_MAJOR = 195, 226

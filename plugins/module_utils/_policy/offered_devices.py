@@ -27,7 +27,7 @@ MOST = 32  # the most names, and the most paths of a name
 _PATH = re.compile(r"/dev(/[!-.0-~]+)+")
 _LONGEST = 255
 # Paths that no service is given. NVIDIA's device nodes are GPUs, which swarm allocates. The others open the whole machine.
-_NEVER = re.compile(r"/dev/(nvidia|(vfio(/|\Z))|((mem|kmem|port|kmsg)\Z))")
+_NEVER = re.compile(r"/dev/(nvidia|(vfio(/|\Z))|((mem|kmem|port|kmsg|crash)\Z))")
 _ASSIGNED_DEVICE = re.compile(r"node\.labels\.gpu-swarm\.device\.(\S+?)\s*==\s*true", re.IGNORECASE)
 
 

@@ -73,7 +73,7 @@ class Node:
         tasks = self.home / "docker" / "swarm" / "worker" / "tasks.db"
         tasks.write_bytes(tasks.read_bytes().replace(b"\x50\x80\x04", b"\x50\x80\x05"))
 
-    def container(self, name, *env, task=None, **document):
+    def container(self, name, *env, task=None, managed=None, **document):
         """Write the files that exist when dockerd and containerd call the runtime."""
         bundle = self.bundles / name
         bundle.mkdir(parents=True)
@@ -81,7 +81,8 @@ class Node:
         record = self.home / "docker" / "containers" / name / "config.v2.json"
         record.parent.mkdir(parents=True)
         labels = {"com.docker.swarm.task.id": task, "com.docker.swarm.service.name": f"service-{name}"} if task else {}
-        record.write_text(json.dumps({"ID": name, "Config": {"Labels": labels}}))
+        by_whom = {} if managed is None else {"Managed": managed}
+        record.write_text(json.dumps({"ID": name, **by_whom, "Config": {"Labels": labels}}))
         return bundle
 
     def arguments(self, name, call="create"):
@@ -584,6 +585,16 @@ def test_the_variable_of_an_image_or_of_an_operator_gives_nothing(tmp_path, leve
     node = asking(tmp_path, level)
     node.container("c1", f"{DEVICES}=zero,other", task=task, linux=LINUX)
     assert (node.create("c1"), linux(node, "c1")) == (0, LINUX), who
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_container_with_the_label_of_a_running_task_gets_nothing_unless_swarm_made_it(tmp_path, level):
+    """'docker run' can set each label, and an image can have it, for example after 'docker commit' of the task."""
+    node = asking(tmp_path, level)
+    node.container("c1", f"{DEVICES}=zero", task=ASKS, managed=False, linux=LINUX)
+    node.container("c2", f"{DEVICES}=zero", task=ASKS, managed=True, linux=LINUX)
+    assert [node.create(name) for name in ("c1", "c2")] == [0, 0]
+    assert (linux(node, "c1"), len(linux(node, "c2")["devices"])) == (LINUX, 2)
 
 
 @pytest.mark.parametrize("level", LEVELS)

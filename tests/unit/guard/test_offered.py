@@ -63,6 +63,7 @@ def test_no_link_is_followed(devices, tmp_path):
         ("/dev/kmem", 12, 12),
         ("/dev/port", 12, 12),
         ("/dev/kmsg", 12, 12),
+        ("/dev/crash", 12, 12),
         ("/dev/shm/made-by-a-container", 12, 12),
         ("/dev/mqueue/made-by-a-container", 12, 12),
         *((f"/dev/other-name-{major}-{minor}", major, minor) for major, minor in [

@@ -55,7 +55,7 @@ WRONG = {
     "VFIO": ({"a": ["/dev/vfio/vfio"]}, NEVER),
     "groups of VFIO": ({"a": ["/dev/vfio/*"]}, NEVER),
     "the folder of VFIO": ({"a": ["/dev/vfio"]}, NEVER),
-    **{path: ({"a": [f"/dev/{path}"]}, f"X.a[0] is /dev/{path}, {NEVER}") for path in ("mem", "kmem", "port", "kmsg")},
+    **{path: ({"a": [f"/dev/{path}"]}, f"X.a[0] is /dev/{path}, {NEVER}") for path in ("mem", "kmem", "port", "kmsg", "crash")},
 }  # fmt: skip
 
 
