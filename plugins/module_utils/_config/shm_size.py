@@ -12,7 +12,7 @@ Private to this collection; it may change without notice.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Mapping
 
 from .._errors import ConfigError, GpuSwarmError
 from .._policy.generic_resources import shorten
@@ -20,8 +20,9 @@ from . import json_text
 from .daemon_json import decode_file, restore_member, set_at_path
 
 KEY = "default-shm-size"
-# In the record of daemon.json: the value that this collection wrote, and whether a run with restart: never wrote it.
-ON_RECORD, NOT_LOADED = "shm_size", "shm_size_not_loaded"
+# In the record of daemon.json: the value that this collection wrote, the user's value that it replaced (missing if the user had none), and whether a
+# run with restart: never wrote it. The user may have written the value long after the first run, so it need not be in the original file.
+ON_RECORD, REPLACED, NOT_LOADED = "shm_size", "shm_size_replaced", "shm_size_not_loaded"
 _SIZE = re.compile(r"([0-9]{1,15})(?:([kmgt])(?:i?b)?|b)?", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _LEAST, _MOST = 1024**2, 2**63 - 1  # less is a forgotten unit; Docker computes with 64 bits
@@ -58,12 +59,22 @@ def set_size(content: bytes | None, path: str, size: str) -> bytes | None:
     return file.encode(set_at_path(file.text if file.text.strip() else "{}\n", [KEY], size))
 
 
-def undo_size(content: bytes | None, path: str, size: str, original: bytes | None) -> bytes | None:
-    """Return the file with the key's original value. If someone has changed the value since, it stays."""
-    if content is None or not is_same(read_size(content, path), size):
+def replaced_by(content: bytes | None, path: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of the record about the user's value that ``set_size`` replaces. ``recorded`` is the record of the last run."""
+    doc = decode_file(content, path).doc
+    if ON_RECORD in recorded and is_same(doc.get(KEY), recorded[ON_RECORD]):  # this collection wrote the present value
+        return {key: value for key, value in recorded.items() if key == REPLACED}
+    return {REPLACED: doc[KEY]} if KEY in doc else {}
+
+
+def undo_size(content: bytes | None, path: str, recorded: Mapping[str, Any]) -> bytes | None:
+    """Return the file with the user's value again. If someone has changed the value since, it stays."""
+    if ON_RECORD not in recorded or content is None or not is_same(read_size(content, path), recorded[ON_RECORD]):
         return content
     file = _decode_editable(content, path)
-    return file.encode(restore_member(file.text, KEY, decode_file(original, path)))
+    if REPLACED in recorded:
+        return file.encode(set_at_path(file.text, [KEY], recorded[REPLACED]))
+    return file.encode(restore_member(file.text, KEY, decode_file(None, path)))
 
 
 def _decode_editable(content: bytes | None, path: str) -> Any:

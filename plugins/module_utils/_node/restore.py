@@ -53,7 +53,7 @@ def restore_edit(current: Snapshot, entry: Mapping[str, Any]) -> Edit:
         want = daemon_json.Want(inserted["resources"], inserted["kinds"], moved=inserted.get("moved", ()))
         content = _without_label(current, inserted[LABEL_KEY], original) if LABEL_KEY in inserted else current.data
         content = without_guard(content, current.path, inserted)
-        content = shm_size.undo_size(content, current.path, inserted[shm_size.ON_RECORD], original) if shm_size.ON_RECORD in inserted else content
+        content = shm_size.undo_size(content, current.path, inserted)
         content = daemon_json.undo_edit(content, current.path, original, want)
     else:
         line = runtime_toml.Want(inserted["swarm_resource"], inserted.get("mode"))

@@ -93,6 +93,21 @@ def test_a_value_of_the_user_is_replaced_with_a_warning_and_returns(tmp_path):
     assert is_done(it)
 
 
+@pytest.mark.parametrize("end", [{"default_shm_size": None}, {"state": "absent"}], ids=str)
+@pytest.mark.parametrize(("daemon", "own", "value"), [(DAEMON_JSON, b'"default-shm-size": "256M"', "256M"), (OF_USER, b'"debug": true', None)])
+def test_a_value_that_the_user_changed_after_the_first_run_returns(tmp_path, daemon, own, value, end):
+    it = advertising(tmp_path, daemon=daemon)
+    it.put("daemon_config", it.content().replace(b'"default-shm-size": "256M", ', b"").replace(b"{", b"{%s, " % own, 1))
+    it.engine.reload()
+    before = it.content()
+    for size in ("1g", "2g", "2g"):
+        it.option(default_shm_size=size).converge()
+    it.engine.carries = []
+    it.option(**end).converge()
+    assert in_file(it) == value
+    assert it.content() == before or end == {"state": "absent"}
+
+
 def test_without_a_former_value_the_key_is_removed_and_the_run_says_until_when_it_counts(tmp_path):
     it = advertising(tmp_path)
     it.option(default_shm_size="1g").converge()
