@@ -17,7 +17,7 @@ from typing import Any, Iterable, Mapping, Sequence
 from .._ledger.listed import Listed
 from .._placement.shortage import size_of
 from .._swarm.owned_labels import PULL
-from .._tasks.tasks import ALLOCATED, ENDED, PULL_NAME, WANTED
+from .._tasks.tasks import ALLOCATED, ENDED, PULL_NAME, WAITING, WANTED
 
 # How many nodes pull at the same time, because all of them load one registry.
 AT_ONCE = 5
@@ -111,7 +111,10 @@ def _constraint(node_id: str) -> str:
 
 
 def outcome(task: Mapping[str, Any] | None) -> tuple[str, str]:
-    """Return the state of a pull, and why it failed. A container exists only if the image is on the node, whatever happened to the container then."""
+    """Return the state of a pull, and why it failed or does not begin.
+
+    A container exists only if the image is on the node, whatever happened to the container then.
+    """
     if task is None:
         return PULLING, ""
     status = task["Status"]
@@ -120,4 +123,7 @@ def outcome(task: Mapping[str, Any] | None) -> tuple[str, str]:
     if status["State"] in ENDED:
         reason = str(status.get("Err") or status.get("Message") or "no reason given").rstrip(".")
         return FAILED, _LOOK % reason if _NO_IMAGE in reason else reason
-    return (PULLING, "") if task.get("DesiredState") in WANTED else (FAILED, NODE_GONE)
+    if task.get("DesiredState") not in WANTED:
+        return FAILED, NODE_GONE
+    # The scheduler says why the task waits, if the node takes no tasks at the moment.
+    return PULLING, str(status.get("Err") or "") if status["State"] in WAITING else ""

@@ -71,7 +71,8 @@ class Pulls:
                 self._on_a_node.add(pull["image"])
                 lines.append(self._ended_line(pull, "has"))
             elif state["state"] == FAILED or late:
-                reason = state["reason"] or f"not pulled within {self._limit_s:g} s (gpu_stack_wait_timeout)"
+                limit = "" if state["state"] == FAILED else f"not pulled within {self._limit_s:g} s (gpu_stack_wait_timeout)"
+                reason = ": ".join(text for text in (limit, state["reason"]) if text)
                 self._failed.setdefault(pull["image"], []).append(f"{pull['hostname']}: {reason}")
                 lines.append(f"note: {self._ended_line(pull, 'did not pull')}: {reason}")
             else:

@@ -116,6 +116,7 @@ def test_a_pull_is_no_work_of_a_user() -> None:
     [
         ("preparing", "running", "", "", ("pulling", "")),
         ("ready", "running", "", "", ("pulling", "")),
+        ("pending", "running", "no suitable node", "", ("pulling", "no suitable node")),
         ("failed", "shutdown", "starting container failed: x", "c1", (PULLED, "")),
         ("starting", "running", "", "c1", (PULLED, "")),
         ("rejected", "shutdown", "write /x: no space left on device.", "", ("failed", "write /x: no space left on device")),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
-from pulling_swarm import DIGEST, GONE, HANGS, NEXT, NO_SUCH, PULL, PullingSwarm
+from pulling_swarm import CLOSED, DIGEST, GONE, HANGS, NEXT, NO_NODE, NO_SUCH, PULL, PullingSwarm
 from swarm_api import named, node, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.action import swarm_stack as action_module
@@ -179,6 +179,7 @@ def test_the_logins_are_those_of_the_deployment(deploy: Any) -> None:
         (NO_SUCH, "No such image: reg/web:2@sha256:bbb"),
         (GONE, "the node is down, or takes no tasks any more"),
         (HANGS, "not pulled within 600 s (gpu_stack_wait_timeout)"),
+        (CLOSED, f"not pulled within 600 s (gpu_stack_wait_timeout): {NO_NODE}"),
     ],
 )
 def test_a_node_that_cannot_pull_does_not_stop_the_update(deploy: Any, does: str, words: str) -> None:

@@ -14,11 +14,13 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager imp
 DIGEST, NEXT = "sha256:" + 64 * "a", "sha256:" + 64 * "b"
 NO_SUCH = "No such image: reg/web:2@" + NEXT
 PULL = "gpu-swarm.pull"
-PULLED, HANGS, GONE = "pulled", "hangs", "gone"
+PULLED, HANGS, GONE, CLOSED = "pulled", "hangs", "gone", "closed"
+NO_NODE = "no suitable node (1 node not available for new tasks)"
 
 
 class PullingSwarm(VersionedServices):
-    """``nodes_do`` says by node what a pull there does: PULLED, HANGS, GONE (its node goes down), or the error with which it fails.
+    """``nodes_do`` says by node what a pull there does: PULLED, HANGS, GONE (its node goes down), CLOSED (its node is paused), or the error with
+    which it fails.
 
     A pull ends at the second reading of its task. ``registry`` has the digest of each image. ``killed`` ends the run before a call of this name.
     """
@@ -60,6 +62,8 @@ class PullingSwarm(VersionedServices):
             task["Status"].update(State="failed", Err="starting container failed: no such file", ContainerStatus={"ContainerID": "c1"})
         elif ended and does == GONE:
             task["DesiredState"] = "shutdown"
+        elif does == CLOSED:
+            task["Status"].update(State="pending", Err=NO_NODE)
         elif ended and does != HANGS:
             task["DesiredState"] = "shutdown"
             task["Status"].update(State="rejected", Err=does)
