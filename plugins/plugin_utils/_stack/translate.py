@@ -97,7 +97,8 @@ def _translate_sections(file: _ComposeFile, context: Context) -> Stack:
     errors.collect(references.check_declared, {**result, **{key: None for key, value in sections.items() if value is None}}, name)
     choices = {key: [str(entry["image"]) for entry in x_gpu.matrix] for key, x_gpu in context.x_gpu.items()}
     errors.collect(deploy_checks.refuse, deploy_checks.Stack(result, files, name, context.written, context.variables.unset, choices))
-    stack = Stack(_escape_dollars({key: value for key, value in result.items() if value}), files, notes.texts, context.x_gpu)
+    sections_in_use = {key: value for key, value in result.items() if value or key == "services"}
+    stack = Stack(_escape_dollars(sections_in_use), files, notes.texts, context.x_gpu)
     errors.refuse(stack)
     return stack
 

@@ -260,6 +260,11 @@ def test_a_pull_request_is_checked_without_a_swarm_and_without_an_inventory(fold
     assert "s_train needs 1 NVIDIA-GPU on one node" in " ".join(waits.stdout.split()), waits.stdout
     assert play(folder, *check, "-e", "gpu_stack_allow_pending=true").returncode == 0
 
+    (folder / "compose.yml").write_text("services: {a: {image: lab/cuda, profiles: [gpu]}}")
+    empty = play(folder, *check)
+    assert empty.returncode == 2
+    assert "compose.yml: all services have profiles, and Compose starts none of them by default." in " ".join(empty.stdout.split()), empty.stdout
+
     (folder / "ledger.json").write_text("{}")
     broken = play(folder, *check)
     assert broken.returncode == 2

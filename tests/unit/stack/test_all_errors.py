@@ -20,7 +20,8 @@ import pytest
 import yaml
 from junk import JUNK, PLACES, WHOLE
 
-from plugins.module_utils._errors import GpuSwarmError, messages_of
+from plugins.module_utils._errors import Errors, GpuSwarmError, messages_of
+from plugins.plugin_utils._stack.references import check_names
 from plugins.plugin_utils._stack.translate import translate
 from tests.refused_stacks import CASES, SECTIONS
 from tests.refused_stacks import FILES as CARRIED
@@ -33,6 +34,23 @@ def errors(text: str, **environment: str) -> list[str]:
     with pytest.raises(GpuSwarmError) as raised:
         translate(text, "compose.yml", FILES.get, environment)
     return [one.removeprefix("compose.yml: ") for one in messages_of(raised.value)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("services: {}", "has no services to deploy"),
+        ("services: {a: {image: i, profiles: [gpu]}, b: {image: i, profiles: [cpu]}}", "all services have profiles"),
+        ("services: [a]", "services is a list"),
+        ("servces: {}", "servces is not known"),
+    ],
+)
+def test_the_names_of_a_file_without_services_are_checked_too(text: str, said: str) -> None:
+    collected = Errors()
+    stack = collected.collect(translate, text, "compose.yml", FILES.get, {})
+    assert stack is not None
+    collected.collect(check_names, stack.document, "s")
+    assert [said in message for message in collected.messages] == [True]
 
 
 PUBLIC = """
