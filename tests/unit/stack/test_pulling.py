@@ -74,6 +74,7 @@ def deploy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     docker.write_text(f'#!/bin/sh\nfor word do [ "$before" = --compose-file ] && [ "$word" != - ] && cp "$word" {copy}; before=$word; done\n')
     docker.chmod(0o755)
     monkeypatch.setenv("PATH", f"{docker.parent}:/usr/bin:/bin")
+    monkeypatch.delenv("COLUMNS", raising=False)  # pytest-xdist sets it to 80, and then lines are folded
     monkeypatch.setattr(module.stack_directory, "parent_directory", lambda: str(tmp_path / "stacks"))
     clock = Clock()
     monkeypatch.setattr(action_module, "poll", partial(poll, clock=clock.monotonic, sleep=clock.sleep))
