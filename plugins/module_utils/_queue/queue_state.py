@@ -5,7 +5,8 @@
 """The label in which a queued service keeps its state, and the rule that finished work never runs twice (pure).
 
 ``waiting`` · ``waiting attempt=1 keeps=n7`` · ``admitted attempt=1 node=n7 admission=k3f9`` · ``over attempt=1 node=n7 result=failed: exit code 1``.
-A gang's label also has the whole plan, ``plan=s1:n7,s2:n8``. ``result`` is last, and the only text with blanks.
+A gang's label also has the whole plan, ``plan=s1:n7,s2:n8``. ``result`` is last, and the only text with blanks. While work with an ``admission`` is
+*waiting*, that admission is being taken back.
 
 ``attempt`` counts the admissions. ``released`` is the last attempt after which somebody allowed the work to run again at 0 replicas.
 Private to this collection; it may change without notice.
@@ -112,13 +113,24 @@ def state_of(service: Mapping[str, Any]) -> State:
         return State(HELD, attempt=1, result="its label %s is unreadable" % LABEL)
     begun = max(_begun(state), _begun(former))
     if replicas_of(spec) == 0 and state.state != HELD and begun > state.released:
-        return State(HELD, begun, state.released, result="it was scaled to 0 after it was admitted, and would run again")
+        return State(HELD, begun, state.released, state.node, result="it was scaled to 0 after it was admitted, and would run again")
     return state
+
+
+def is_at_rest(service: Mapping[str, Any]) -> bool:
+    """Return whether the service neither waits nor was admitted, and its label says so."""
+    state = state_of(service)
+    return state.state in (OVER, HELD) and state == _label_of(service["Spec"])
 
 
 def released(state: State) -> State:
     """Return the state of work that somebody released: it waits again, and all of its attempts are forgiven."""
-    return State(WAITING, attempt=_begun(state), released=_begun(state))
+    return State(WAITING, attempt=_begun(state), released=_begun(state), node=state.node)
+
+
+def tried_again(state: State) -> State:
+    """Return the state of work whose attempt ended and that somebody lets run again. Its service stays at 1 replica, so its log stays too."""
+    return State(WAITING, attempt=_begun(state), released=state.released, node=state.node)
 
 
 def replicas_of(spec: Mapping[str, Any]) -> int:

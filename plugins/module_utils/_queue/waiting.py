@@ -22,8 +22,9 @@ from .._printable import printable
 from .._swarm.image_name import is_image_name
 from .._swarm.owned_labels import PREFIX
 from .._tasks.tasks import epoch
-from .queue_state import HELD, MOST_MEMBERS, State, replicas_of, state_of
+from .queue_state import HELD, MOST_MEMBERS, WAITING, State, replicas_of, state_of
 from .queues import MOST_PRIORITY, NO_LIMIT, Queue, duration_s, shown_duration
+from .service_changes import as_submitted
 
 QUEUE, PRIORITY, TIME_LIMIT, GANG = PREFIX + "queue", PREFIX + "priority", PREFIX + "time-limit", PREFIX + "gang"
 STACK = "com.docker.stack.namespace"
@@ -144,7 +145,7 @@ def _shape_problem(service: Mapping[str, Any], found: Read) -> str:
         return "swarm would start its tasks again (restart condition %s); create it with --restart-condition none" % shown(condition)
     if replicas_of(spec) > 1:
         return "it has %d replicas; a queued service is one task, so submit an array or a gang with a job file" % replicas_of(spec)
-    if replicas_of(spec) == 1 and found.state == State():
+    if replicas_of(spec) == 1 and found.state.state == WAITING and found.state.attempt <= found.state.released:
         return "it was started outside of the queue, with 1 replica; create it with --replicas 0"
     if found.state.state == HELD:
         return "it is held: %s; 'gpu-swarm release %s' lets it run" % (found.state.result or "somebody held it", found.name)
@@ -181,7 +182,7 @@ def _work(service: Mapping[str, Any], found: Read, queues: Mapping[str, Queue]) 
         found.queue,
         found.owner,
         epoch(service.get("CreatedAt")) or 0.0,
-        demand_of(service),
+        demand_of(as_submitted(service, found.state)),
         _priority(labels.get(PRIORITY)),
         time_limit_of(service, queues.get(found.queue)),
         _gang(labels.get(GANG)),

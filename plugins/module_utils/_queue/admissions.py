@@ -1,0 +1,96 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Decides which waiting work is admitted now (pure): one versioned update for each service, with its node, its state and the plan of its gang.
+
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
+
+from .._placement.scheduler import SwarmState
+from .._tasks.tasks import epoch, stamp
+from .admit import Decision, admit
+from .attempts import TAKEN_BACK
+from .queue_state import ADMITTED, OVER, State, state_of
+from .service_changes import started, with_state
+from .settle import Change, View
+from .usage import Running, running_of
+from .waiting import Read, Work, read
+
+# How long work that was taken back is not admitted: the first pause and the longest one (seconds).
+PAUSE_S, LONGEST_PAUSE_S = 30, 3600
+
+
+class Admissions(NamedTuple):
+    """``decisions`` are those of ``admit``. ``others`` wait for another reason, which is their ``problem``."""
+
+    changes: list[Change]
+    decisions: list[Decision]
+    others: list[Read]
+
+
+def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused: Mapping[str, str], why_none: str = "") -> Admissions:
+    """Return what to write. ``new_id`` returns a new id for an admission.
+
+    ``refused`` are services whose update swarm refused, with its reason. ``why_none`` is why nothing is admitted at all.
+    """
+    waiting, others = _waiting(view, refused, why_none)
+    decisions = admit(state, view.queues, waiting, _running(view), view.now)
+    units: dict[tuple[str, str, str], list[Decision]] = {}
+    for decision in decisions:
+        if decision.node:
+            work = decision.work
+            units.setdefault((work.owner, work.gang.name, "") if work.gang else ("", "", work.service_id), []).append(decision)
+    changes = [change for unit in units.values() for change in _admit(view, unit, new_id())]
+    changes += [change for decision in decisions if not decision.node for change in _keep(view, decision)]
+    return Admissions(changes, decisions, others)
+
+
+def _waiting(view: View, refused: Mapping[str, str], why_none: str) -> tuple[list[Work], list[Read]]:
+    waiting, others = [], []
+    for service_id, service in sorted(view.services.items()):
+        found = read(service, view.queues)
+        if found is None or found.state.state in (ADMITTED, OVER):
+            continue
+        problem = found.problem or why_none or refused.get(service_id, "") or _pause(service, found.state, view.now)
+        if problem or not found.work:
+            others.append(found._replace(work=None, problem=problem))
+        elif not found.state.admission:
+            waiting.append(found.work)
+    return waiting, others
+
+
+def _pause(service: Mapping[str, Any], state: State, now: float) -> str:
+    """Return why work waits for another try after it was taken back; '' if it does not."""
+    if not state.result.startswith(TAKEN_BACK):
+        return ""
+    until = (epoch(service.get("UpdatedAt")) or 0.0) + min(LONGEST_PAUSE_S, PAUSE_S * 2 ** min(state.attempt, 10))
+    return "it is not tried before %s, because it was %s" % (stamp(until), state.result) if now < until else ""
+
+
+def _running(view: View) -> Iterable[Running]:
+    for service_id, service in sorted(view.services.items()):
+        yield from running_of(service, view.tasks.get(service_id, ()), view.queues, view.now)
+
+
+def _admit(view: View, unit: Sequence[Decision], admission: str) -> Iterable[Change]:
+    """Yield one update for each member of the unit."""
+    plan = tuple((one.work.service_id, one.node or "") for one in unit) if len(unit) > 1 else ()
+    for one in unit:
+        service = view.services[one.work.service_id]
+        before = state_of(service)
+        after = State(ADMITTED, before.attempt + 1, before.released, one.node or "", admission, avoids=before.avoids, plan=plan)
+        yield Change(service, started(service["Spec"], before, after), "admitted on node %s" % one.node)
+
+
+def _keep(view: View, decision: Decision) -> Iterable[Change]:
+    """Yield the update that writes which nodes are kept for the work, if that changed."""
+    service = view.services[decision.work.service_id]
+    state = state_of(service)
+    if state.keeps != decision.keeps:
+        kept = "nodes %s are kept for it" % ", ".join(decision.keeps) if decision.keeps else "no node is kept for it any more"
+        yield Change(service, with_state(service["Spec"], state._replace(keeps=decision.keeps)), kept)

@@ -1,0 +1,87 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Finds what has become of an admitted service (pure): whether its task has a node, runs, ended, or was refused.
+
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Collection, Mapping, NamedTuple, Sequence
+
+from .._errors import GpuSwarmError
+from .._guard import refusal
+from .._jobs import job_progress
+from .._swarm.owned_labels import PREFIX
+from .._tasks.tasks import ALLOCATED, WAITING, epoch
+from .queue_state import State
+from .queues import Queue, shown_duration
+from .waiting import time_limit_of
+
+STARTS, RUNS, LOST, UNPLACED, TOO_LONG, UNRECORDED = "starts", "runs", "lost", "unplaced", "too-long", "unrecorded"
+COMPLETE, FAILED, REFUSED = "complete", "failed", "refused"
+TAKEN_BACK = "taken back"
+UNPLACED_S = 60  # admitted work without a node is taken back after this time
+UNRECORDED_S = 600  # if swarm shows no task after this time, nobody knows whether the work ran
+
+
+class Progress(NamedTuple):
+    """``text`` says how the attempt ended, or why it is to end. ``age_s`` is the time since the last update of the service."""
+
+    kind: str
+    node: str = ""
+    text: str = ""
+    age_s: float = 0.0
+
+
+def progress_of(
+    service: Mapping[str, Any], state: State, tasks: Sequence[Mapping[str, Any]], queue: Queue | None, unreachable: Collection[str], now: float
+) -> Progress:
+    """Return the progress of an admitted service. ``tasks`` are all its tasks, ``unreachable`` the ids of nodes that do not answer.
+
+    The work of an unreachable node is lost: its container may still run. Swarm calls the task orphaned after 24 hours, or when the node has left.
+    """
+    template = service["Spec"]["TaskTemplate"]
+    age = max(0.0, now - (epoch(service.get("UpdatedAt")) or now))
+    task = job_progress.latest(template, tasks)
+    if task is None:
+        text = "swarm has no record of its task, so nobody knows whether it ran"
+        return Progress(UNRECORDED, text=text, age_s=age) if age >= UNRECORDED_S else Progress(STARTS, age_s=age)
+    task_state, node = task["Status"]["State"], task.get("NodeID") or ""
+    if task_state in WAITING:
+        why = " ".join((task["Status"].get("Err") or "").split())
+        text = "%s: swarm gave it no node within %d s%s" % (TAKEN_BACK, UNPLACED_S, why and " (%s)" % why)
+        return Progress(UNPLACED, text=text, age_s=age) if age >= UNPLACED_S else Progress(STARTS, age_s=age)
+    if task_state in ALLOCATED:
+        return _of_allocated(service, task, queue, node in unreachable, now)._replace(node=node, age_s=age)
+    return _of_ended(service, state, tasks)._replace(node=node, age_s=age)
+
+
+def _of_allocated(service: Mapping[str, Any], task: Mapping[str, Any], queue: Queue | None, is_unreachable: bool, now: float) -> Progress:
+    if is_unreachable:
+        return Progress(LOST)
+    if job_progress.record(service, [task], PREFIX)["state"] != job_progress.RUNNING:
+        return Progress(STARTS)
+    limit, since = _limit(service, queue), epoch(task["Status"].get("Timestamp"))
+    if limit is not None and since is not None and now >= since + limit:
+        return Progress(TOO_LONG, text="stopped: it ran for longer than its time limit of %s" % shown_duration(limit))
+    return Progress(RUNS)
+
+
+def _of_ended(service: Mapping[str, Any], state: State, tasks: Sequence[Mapping[str, Any]]) -> Progress:
+    job = job_progress.record(service, tasks, PREFIX)
+    if job["state"] == job_progress.COMPLETE:
+        return Progress(COMPLETE, text="complete")
+    refused = refusal.parse_refusal(job["error"])
+    if refused and refused.code not in refusal.PERMANENT and len(state.avoids) < job_progress.MOST_REFUSED:
+        return Progress(REFUSED, text="refused: %s" % refused.text)
+    return Progress(FAILED, text="failed: %s" % job["error"])
+
+
+def _limit(service: Mapping[str, Any], queue: Queue | None) -> float | None:
+    try:
+        return time_limit_of(service, queue)
+    except GpuSwarmError:  # somebody changed the label after the admission
+        return queue.time_limit_s if queue else None

@@ -1,0 +1,81 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The stamp of the one manager that admits: ``<node id> <number>`` in a label of the swarm.
+
+Only the service on the leader admits. It writes the stamp at most once a minute. Another manager takes over only if the stamp did not change for
+three minutes by its own monotonic clock, and by writing its own stamp first. The update of the swarm has a version, so one of two managers is
+refused. A manager that can no longer write its stamp stops before the three minutes are over.
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import Any, Callable, Mapping
+
+from .._swarm.manager import Manager, OutOfSequence, SwarmError
+from .._swarm.owned_labels import PREFIX
+
+LABEL = PREFIX + "queue-round"
+EVERY_S, STOPS_S, TAKES_OVER_S = 60.0, 150.0, 180.0
+
+
+class Stamp:
+    """``clock`` is monotonic."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen, self._since = "", 0.0  # the last text in the label, and when this process first saw it
+        self._own, self._written = "", 0.0  # the last text that this process wrote, and when it began to write
+
+    def take(self, manager: Manager, cluster: Mapping[str, Any]) -> bool:
+        """Return whether this manager admits. Writes the stamp if it is time. ``cluster`` is the swarm as it was read just now."""
+        text, now = _text(cluster), self._clock()
+        if text != self._seen:
+            self._seen, self._since = text, now
+        is_own = bool(text) and text.partition(" ")[0] == manager.node_id
+        if text and text == self._own and now - self._written < EVERY_S:
+            return True
+        if text and not is_own and now - self._since < TAKES_OVER_S:
+            return False
+        return self._write(manager, cluster, "%s %d" % (manager.node_id, _number(text) + 1), now)
+
+    def is_valid(self) -> bool:
+        """Return whether no other manager can have taken over."""
+        return bool(self._own) and self._clock() - self._written < STOPS_S
+
+    def give_up(self, manager: Manager) -> None:
+        """Remove the own stamp, so that the next leader does not have to wait. A failure is ignored, because then the next leader waits."""
+        own, self._own = self._own, ""
+        if own:
+            with contextlib.suppress(SwarmError):
+                cluster, _time = manager.cluster()
+                if _text(cluster) == own:
+                    manager.update_cluster(cluster["Version"]["Index"], _with_text(cluster, ""))
+
+    def _write(self, manager: Manager, cluster: Mapping[str, Any], text: str, now: float) -> bool:
+        self._own = ""
+        try:
+            manager.update_cluster(cluster["Version"]["Index"], _with_text(cluster, text))
+        except OutOfSequence:  # somebody else changed the swarm; the next round reads it again
+            return False
+        self._own = self._seen = text
+        self._written = self._since = now
+        return True
+
+
+def _text(cluster: Mapping[str, Any]) -> str:
+    return str((cluster["Spec"].get("Labels") or {}).get(LABEL) or "")
+
+
+def _number(text: str) -> int:
+    number = text.partition(" ")[2]
+    return int(number) if number.isascii() and number.isdigit() and len(number) < 10 else 0
+
+
+def _with_text(cluster: Mapping[str, Any], text: str) -> dict[str, Any]:
+    labels = {key: value for key, value in (cluster["Spec"].get("Labels") or {}).items() if key != LABEL}
+    return dict(cluster["Spec"], Labels={**labels, LABEL: text} if text else labels)

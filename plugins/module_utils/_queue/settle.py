@@ -1,0 +1,210 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Decides what has to be written about work that was admitted before (pure): it ended, it is stopped, taken back, or its gang is completed.
+
+Each change is one versioned update of one service. A round may be killed between any two of them: the next round reads the states and goes on. The
+label of each member of a gang has the whole plan, so a gang that was admitted in part is completed or taken back.
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+
+from .._jobs.job_progress import forced
+from . import attempts
+from .attempts import Progress, progress_of
+from .queue_state import ADMITTED, HELD, MOST_MEMBERS, OVER, WAITING, State, is_at_rest, replicas_of, state_of
+from .queues import Queue, shown_duration
+from .service_changes import started, stopped, with_state
+from .waiting import queue_of, read
+
+GANG_STARTS_S = 1800  # all members of a gang must run after this time
+_ENDED = (attempts.COMPLETE, attempts.FAILED, attempts.UNRECORDED)
+
+
+class View(NamedTuple):
+    """The services of queues by id, their tasks by service id, and the ids of nodes that do not answer. ``now`` is in seconds since 1970."""
+
+    services: Mapping[str, Mapping[str, Any]]
+    tasks: Mapping[str, Sequence[Mapping[str, Any]]]
+    queues: Mapping[str, Queue]
+    unreachable: frozenset[str]
+    now: float
+
+
+class Change(NamedTuple):
+    """One update. ``service`` is the service as it was read: its version guards the update. ``text`` says what happens, for the journal."""
+
+    service: Mapping[str, Any]
+    spec: Mapping[str, Any]
+    text: str
+
+
+def settle(view: View) -> list[Change]:
+    """Return the changes, ordered by service and admission."""
+    changes: list[Change] = []
+    gangs: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, State]] = {}
+    for service_id, service in sorted(view.services.items()):
+        state = state_of(service)
+        if state.admission and service_id in dict(state.plan):  # a copy of a service may have a copy of its label
+            gangs.setdefault((state.admission, state.plan), {})[service_id] = state
+        else:
+            changes += _of_single(view, service, state)
+    for _admission_and_plan, members in sorted(gangs.items()):
+        changes += _of_gang(view, members)
+    return changes
+
+
+def _of_single(view: View, service: Mapping[str, Any], state: State) -> Iterable[Change]:
+    if state.state == HELD and not is_at_rest(service):
+        yield _labelled(service, state)
+    elif state.state == WAITING and state.admission:
+        yield _confirm(view, service, state)
+    elif state.state == ADMITTED and replicas_of(service["Spec"]) == 1:
+        progress = _progress(view, service, state)
+        if progress.kind == attempts.REFUSED:
+            avoids = _joined(state.avoids, [progress.node])
+            yield _labelled(service, state._replace(state=WAITING, admission="", avoids=avoids, result=progress.text))
+        elif progress.kind == attempts.UNPLACED:
+            yield _stop(service, state, state._replace(state=WAITING, result=progress.text))
+        elif progress.kind == attempts.TOO_LONG:
+            yield _stop(service, state, _over(state, progress.text))
+        elif progress.kind in _ENDED:
+            yield _end(service, state, progress)
+
+
+def _confirm(view: View, service: Mapping[str, Any], state: State) -> Change:
+    """Return the change that lets work wait again after it was taken back. If its task got a node in that moment, the attempt counts as begun."""
+    former = forced(service["Spec"]["TaskTemplate"]) - 1
+    had_node = any(task.get("NodeID") and forced(task.get("Spec") or {}) == former for task in view.tasks.get(service["ID"], ()))
+    if had_node and not state.plan:
+        return _labelled(service, _over(state, "stopped: it got its node while it was taken back"))
+    return _labelled(service, state._replace(admission="", plan=()))
+
+
+# -- gangs -----------------------------------------------------------------------------------------------------------
+
+
+def _of_gang(view: View, members: Mapping[str, State]) -> Iterable[Change]:
+    """Yield the changes of the services that have the same admission."""
+    admitted = {member: state for member, state in members.items() if state.state == ADMITTED}
+    if not admitted:
+        yield from _confirm_gang(view, members)
+        return
+    progress = {member: _progress(view, view.services[member], state) for member, state in admitted.items()}
+    unadmitted, gone = _not_admitted(view, members)
+    why_back = _why_taken_back(members, progress)
+    why_stopped = _why_stopped(view, gone, _ends(members, progress), bool(why_back)) or _why_late(view, progress)
+    if why_stopped:
+        yield from (_end_or_stop(view.services[member], state, progress[member], why_stopped) for member, state in admitted.items())
+    elif why_back:
+        refused = [one.node for one in progress.values() if one.kind == attempts.REFUSED]
+        for member, state in admitted.items():
+            after = state._replace(state=WAITING, avoids=_joined(state.avoids, refused), result=why_back)
+            yield _stop(view.services[member], state, after)
+    elif unadmitted:
+        yield from _complete(view, next(iter(admitted.values())), unadmitted)
+    else:
+        yield from (_end(view.services[member], admitted[member], one) for member, one in progress.items() if one.kind in _ENDED)
+
+
+def _confirm_gang(view: View, members: Mapping[str, State]) -> Iterable[Change]:
+    """Yield the changes that let a gang wait again after all of it was taken back. If a member ended before that, the gang is over."""
+    why_stopped = _why_stopped(view, [], _ends(members, {}), True)
+    for member, state in members.items():
+        if state.state == WAITING:
+            service = view.services[member]
+            yield _labelled(service, _over(state, why_stopped)) if why_stopped else _confirm(view, service, state)
+
+
+def _not_admitted(view: View, members: Mapping[str, State]) -> tuple[list[str], list[str]]:
+    """Return the planned members that wait for their part of the admission, and those that can no longer be admitted."""
+    plan = next(iter(members.values())).plan
+    missing = [member for member, _node in plan if member not in members]
+    first = read(view.services[next(iter(members))], view.queues)
+    waits = [member for member in missing if member in view.services and _waits_like(view, view.services[member], first and first.queue)]
+    return waits, [member for member in missing if member not in waits]
+
+
+def _waits_like(view: View, service: Mapping[str, Any], queue: str | None) -> bool:
+    found = read(service, view.queues)
+    return bool(found and found.queue == queue and found.work and found.work.gang and found.state.state == WAITING and not found.state.admission)
+
+
+def _why_taken_back(members: Mapping[str, State], progress: Mapping[str, Progress]) -> str:
+    """Return why the whole gang waits again; '' if it goes on. An earlier round may have taken back some members."""
+    texts = [one.text for kind in (attempts.REFUSED, attempts.UNPLACED) for one in progress.values() if one.kind == kind]
+    texts += [state.result or attempts.TAKEN_BACK for state in members.values() if state.state == WAITING]
+    return texts[0] if texts else ""
+
+
+def _ends(members: Mapping[str, State], progress: Mapping[str, Progress]) -> dict[str, str]:
+    """Return how members ended, or why they are to end."""
+    ends = {member: state.result or OVER for member, state in members.items() if state.state == OVER}
+    return {**ends, **{member: one.text for member, one in progress.items() if one.kind in (*_ENDED, attempts.TOO_LONG)}}
+
+
+def _why_stopped(view: View, gone: Sequence[str], ends: Mapping[str, str], goes_back: bool) -> str:
+    """Return why the whole gang is stopped; '' if it goes on."""
+    if gone:
+        return "stopped: %s of its gang was removed, held or changed" % _name(view, gone[0])
+    bad = [member for member, text in ends.items() if goes_back or text != attempts.COMPLETE]
+    return "stopped: %s of its gang ended first (%s)" % (_name(view, bad[0]), ends[bad[0]]) if bad else ""
+
+
+def _why_late(view: View, progress: Mapping[str, Progress]) -> str:
+    late = [member for member, one in progress.items() if one.kind == attempts.STARTS and one.age_s >= GANG_STARTS_S]
+    return "stopped: %s of its gang did not run within %s" % (_name(view, late[0]), shown_duration(GANG_STARTS_S)) if late else ""
+
+
+def _end_or_stop(service: Mapping[str, Any], state: State, progress: Progress, reason: str) -> Change:
+    if progress.kind in _ENDED:
+        return _end(service, state, progress)
+    return _stop(service, state, _over(state, progress.text if progress.kind == attempts.TOO_LONG else reason))
+
+
+def _complete(view: View, admitted: State, unadmitted: Sequence[str]) -> Iterable[Change]:
+    nodes = dict(admitted.plan)
+    for member in unadmitted:
+        service = view.services[member]
+        before = state_of(service)
+        after = State(ADMITTED, before.attempt + 1, before.released, nodes[member], admitted.admission, avoids=before.avoids, plan=admitted.plan)
+        yield Change(service, started(service["Spec"], before, after), "admitted on node %s, like the others of its gang" % after.node)
+
+
+# -- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _progress(view: View, service: Mapping[str, Any], state: State) -> Progress:
+    queue = view.queues.get(queue_of(service) or "")
+    return progress_of(service, state, view.tasks.get(service["ID"], ()), queue, view.unreachable, view.now)
+
+
+def _end(service: Mapping[str, Any], state: State, progress: Progress) -> Change:
+    if progress.kind == attempts.UNRECORDED:
+        return _labelled(service, state._replace(state=HELD, admission="", plan=(), result=progress.text))
+    return _labelled(service, _over(state, progress.text))
+
+
+def _over(state: State, result: str) -> State:
+    return state._replace(state=OVER, result=result)
+
+
+def _labelled(service: Mapping[str, Any], state: State) -> Change:
+    return Change(service, with_state(service["Spec"], state), ("%s %s" % (state.state, state.result)).strip())
+
+
+def _stop(service: Mapping[str, Any], before: State, after: State) -> Change:
+    return Change(service, stopped(service["Spec"], before, after), "%s %s" % (after.state, after.result))
+
+
+def _joined(former: Sequence[str], more: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted({*former, *more}))[:MOST_MEMBERS]
+
+
+def _name(view: View, member: str) -> str:
+    service = view.services.get(member)
+    return str(service["Spec"]["Name"]) if service else "a member"

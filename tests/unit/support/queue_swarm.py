@@ -1,0 +1,212 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A swarm that creates, places and stops the tasks of services of queues as swarmkit does. Its clock stands still until a test moves it."""
+
+from __future__ import annotations
+
+import copy
+
+from queued import CREATED, GPU, gpu_node
+from swarm_api import cluster, discrete
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.admitter import Admitter
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_state import LABEL
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.waiting import QUEUE
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import NotFound, OutOfSequence, Refused
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import ALLOCATED, epoch, stamp
+
+QUEUES = '{"research":{"time_limit":"1h"}}'
+
+
+class Killed(BaseException):
+    """The admitter's process was killed."""
+
+
+class QueueSwarm:
+    """``killed_after`` is the number of updates after which the admitter is killed. ``places`` says whether the scheduler works."""
+
+    node_id = "m1"
+
+    def __init__(self, services, nodes=(), queues=QUEUES):
+        self.clock, self.places, self.killed_after, self.writes = epoch(CREATED) + 60, True, None, 0
+        self.labels, self.version = {"gpu-swarm.queues": queues}, 10
+        self.nodes_now = list(nodes) or [gpu_node("n1"), gpu_node("n2")]
+        self.tasks_now, self.services_now, self.began, self.calls = [], {}, [], []
+        self.refuses, self.history, self._ids = set(), 5, 0
+        self.before_update = lambda service_id: None
+        for one in services:
+            self.submit(one)
+
+    def new_id(self):
+        self._ids += 1
+        return "k%d" % self._ids
+
+    # -- what people do ----------------------------------------------------------------------------------------------
+
+    def submit(self, service):
+        self.services_now[service["ID"]] = {**copy.deepcopy(service), "Version": {"Index": 1}, "UpdatedAt": stamp(self.clock)}
+
+    def change(self, name, change):
+        """Change a service as a person does: ``change`` gets a copy of its specification."""
+        service = self.services_now["id" + name]
+        spec = copy.deepcopy(service["Spec"])
+        change(spec)
+        self._write(service, spec)
+
+    def begin(self, name, node_id):
+        """Run a task of the service, as if it had been created with 1 replica."""
+        service = self.services_now["id" + name]
+        self.tasks_now.append({**self._task(service["ID"], service["Spec"]), "NodeID": node_id})
+        self.tasks_now[-1]["Status"]["State"] = "running"
+
+    def scale(self, name, replicas):
+        self.change(name, lambda spec: spec["Mode"]["Replicated"].update(Replicas=replicas))
+
+    def roll_back(self, name):
+        service = self.services_now["id" + name]
+        self._write(service, service["PreviousSpec"])
+
+    def end(self, name, state="complete", error="", code=0):
+        """End the task of the service that has a node."""
+        for task in self.tasks_of("id" + name):
+            if task["Status"]["State"] in ALLOCATED:
+                self.end_task(task, state, error, code)
+
+    # -- what swarm does ---------------------------------------------------------------------------------------------
+
+    def schedule(self):
+        """Give each pending task a node that meets its constraints and has the GPUs, and start it."""
+        for task in self.tasks_now:
+            if task["Status"]["State"] != "pending" or task["DesiredState"] != "running" or not self.places:
+                continue
+            free = next((node for node in self.nodes_now if self._fits(task, node)), None)
+            if free:
+                task.update(NodeID=free["ID"], GenericResources=discrete(_gpus(task), GPU))
+                task["Status"] = {"State": "running", "Timestamp": stamp(self.clock)}
+                self.began.append(task["ServiceID"])
+
+    def _fits(self, task, node):
+        constraints = task["Spec"]["Placement"].get("Constraints") or []
+        total = node["Description"]["Resources"]["GenericResources"][0]["DiscreteResourceSpec"]["Value"]
+        is_open = node["Status"]["State"] == "ready" and node["Spec"]["Availability"] == "active"
+        return is_open and self.gpus_held(node["ID"]) + _gpus(task) <= total and all(one == "node.id==" + node["ID"] for one in constraints)
+
+    def _write(self, service, spec):
+        former, service_id = service["Spec"], service["ID"]
+        index = service["Version"]["Index"] + 1
+        self.services_now[service_id] = {
+            **service, "Version": {"Index": index}, "Spec": copy.deepcopy(spec), "PreviousSpec": former, "UpdatedAt": stamp(self.clock)
+        }  # fmt: skip
+        wanted = spec["Mode"]["Replicated"]["Replicas"]
+        if wanted == 0:
+            self.tasks_now = [task for task in self.tasks_now if task["ServiceID"] != service_id]
+        elif former["Mode"]["Replicated"]["Replicas"] == 0 or former["TaskTemplate"] != spec["TaskTemplate"]:
+            for task in self.tasks_of(service_id):
+                task["DesiredState"] = "shutdown"
+                if task["Status"]["State"] in ALLOCATED:
+                    self.end_task(task, "shutdown", "", 137)
+            self.tasks_now.append(self._task(service_id, spec))
+
+    def _task(self, service_id, spec):
+        return {
+            "ID": "t%d" % len(self.began + self.calls + self.tasks_now), "ServiceID": service_id, "Slot": 1, "DesiredState": "running",
+            "CreatedAt": stamp(self.clock) + str(len(self.tasks_now)), "Spec": copy.deepcopy(spec["TaskTemplate"]),
+            "Status": {"State": "pending", "Timestamp": stamp(self.clock)},
+        }  # fmt: skip
+
+    def end_task(self, task, state="complete", error="", code=0):
+        task["Status"] = {"State": state, "Timestamp": stamp(self.clock), "Err": error, "ContainerStatus": {"ContainerID": "c", "ExitCode": code}}
+
+    # -- the API -----------------------------------------------------------------------------------------------------
+
+    def cluster(self):
+        found = {**cluster(self.labels), "Version": {"Index": self.version}}
+        found["Spec"]["Orchestration"] = {"TaskHistoryRetentionLimit": self.history}
+        return found, stamp(self.clock)
+
+    def update_cluster(self, version, spec):
+        if version != self.version:
+            raise OutOfSequence("update out of sequence")
+        self.version, self.labels = self.version + 1, dict(spec["Labels"])
+
+    def each_service(self, label):
+        self.calls.append("list services")
+        yield from copy.deepcopy([one for one in self.services_now.values() if label in one["Spec"]["Labels"]])
+
+    def services(self):
+        self.calls.append("all services")
+        return copy.deepcopy(list(self.services_now.values()))
+
+    def service(self, service_id):
+        self.calls.append("read service")
+        if service_id not in self.services_now:
+            raise NotFound("no such service")
+        return copy.deepcopy(self.services_now[service_id])
+
+    def tasks(self):
+        self.calls.append("all tasks")
+        yield from copy.deepcopy(self.tasks_now)
+
+    def tasks_labelled(self, label):
+        assert label == QUEUE
+        self.calls.append("list tasks")
+        return copy.deepcopy([one for one in self.tasks_now if one["ServiceID"] in self.services_now])
+
+    def tasks_of(self, service_id):
+        return [task for task in self.tasks_now if task["ServiceID"] == service_id]
+
+    def update_service(self, service_id, version, spec):
+        if self.writes == self.killed_after:
+            raise Killed
+        self.before_update(service_id)
+        service = self.services_now.get(service_id)
+        if service is None:
+            raise NotFound("no such service")
+        if service["Version"]["Index"] != version:
+            raise OutOfSequence("update out of sequence")
+        if service_id in self.refuses:
+            raise Refused("The manager refused to update the service: invalid mount.")
+        self.writes += 1
+        self._write(service, spec)
+
+    # -- what tests read ---------------------------------------------------------------------------------------------
+
+    def gpus_held(self, node_id):
+        return sum(_gpus(task) for task in self.tasks_now if task.get("NodeID") == node_id and task["Status"]["State"] in ALLOCATED)
+
+    def state(self, name):
+        return self.services_now["id" + name]["Spec"]["Labels"].get(LABEL, "waiting")
+
+
+def _gpus(task):
+    return task["Spec"]["Resources"]["Reservations"]["GenericResources"][0]["DiscreteResourceSpec"]["Value"]
+
+
+class Driver:
+    """Runs rounds of one manager. After a kill, a new process begins with an empty memory."""
+
+    def __init__(self, swarm, node_id="m1"):
+        self.swarm, self.said, self._node_id = swarm, [], node_id
+        self.restart()
+
+    def restart(self):
+        self.admitter = Admitter(self.said.append, lambda: self.swarm.clock, self.swarm.new_id)
+
+    def round(self, seconds=15, leads=True):
+        self.swarm.clock += seconds
+        self.swarm.node_id = self._node_id
+        try:
+            self.admitter(self.swarm, self.swarm.nodes_now, leads)
+        except Killed:
+            self.swarm.killed_after = None
+            self.restart()
+        self.swarm.schedule()
+
+    def rounds(self, number, seconds=15):
+        for _round in range(number):
+            self.round(seconds)
+
+    def waits(self, name):
+        return next(one.problem for one in self.admitter.last.others if one.name == name)
