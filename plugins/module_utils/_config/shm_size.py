@@ -20,8 +20,9 @@ from . import json_text
 from .daemon_json import decode_file, restore_member, set_at_path
 
 KEY = "default-shm-size"
-# In the record of daemon.json: the value that this collection wrote, the user's value that it replaced (missing if the user had none), and whether a
-# run with restart: never wrote it. The user may have written the value long after the first run, so it need not be in the original file.
+# In the record of daemon.json: the values that this collection wrote (several only after a kill), the user's value that it replaced (missing if the
+# user had none), and whether a run with restart: never wrote it. The user may have written the value long after the first run, so it need not be in
+# the original file.
 ON_RECORD, REPLACED, NOT_LOADED = "shm_size", "shm_size_replaced", "shm_size_not_loaded"
 _SIZE = re.compile(r"([0-9]{1,15})(?:([kmgt])(?:i?b)?|b)?", re.IGNORECASE)
 _FACTORS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
@@ -59,17 +60,22 @@ def set_size(content: bytes | None, path: str, size: str) -> bytes | None:
     return file.encode(set_at_path(file.text if file.text.strip() else "{}\n", [KEY], size))
 
 
+def is_recorded(value: Any, recorded: Mapping[str, Any]) -> bool:
+    """Return whether this collection wrote the value."""
+    return any(is_same(value, size) for size in recorded.get(ON_RECORD, ()))
+
+
 def replaced_by(content: bytes | None, path: str, recorded: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of the record about the user's value that ``set_size`` replaces. ``recorded`` is the record of the last run."""
     doc = decode_file(content, path).doc
-    if ON_RECORD in recorded and is_same(doc.get(KEY), recorded[ON_RECORD]):  # this collection wrote the present value
+    if is_recorded(doc.get(KEY), recorded):
         return {key: value for key, value in recorded.items() if key == REPLACED}
     return {REPLACED: doc[KEY]} if KEY in doc else {}
 
 
 def undo_size(content: bytes | None, path: str, recorded: Mapping[str, Any]) -> bytes | None:
     """Return the file with the user's value again. If someone has changed the value since, it stays."""
-    if ON_RECORD not in recorded or content is None or not is_same(read_size(content, path), recorded[ON_RECORD]):
+    if not is_recorded(read_size(content, path), recorded):
         return content
     file = _decode_editable(content, path)
     if REPLACED in recorded:

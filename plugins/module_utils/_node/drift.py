@@ -67,8 +67,8 @@ def shm_size_drift(inputs: DecisionInputs, edits: Mapping[str, Edit]) -> list[st
         return ["%s is %s, not %s" % (shm_size.KEY, shown, generic_resources.shorten(after))]
     entry = observed.record.get(path) or {}
     inserted = entry.get(INSERTED, {})
-    is_pending = inserted.get(shm_size.NOT_LOADED) and not entry.get(LOADED)
-    if inputs.params.get("default_shm_size") and shm_size.ON_RECORD in inserted and (is_pending or observed.unfinished):
+    is_pending = inputs.params.get("default_shm_size") and inserted.get(shm_size.NOT_LOADED) and not entry.get(LOADED)
+    if is_pending or observed.unfinished:  # a killed run may have written the present value, also the user's own value again
         return ["dockerd has perhaps not loaded its %s, %s" % (shm_size.KEY, generic_resources.shorten(after))]
     return []
 

@@ -85,21 +85,21 @@ def _with_shm_size(inputs: DecisionInputs, path: str, edit: Edit) -> Edit:
     """Return the edit with default-shm-size. Without this option, the key gets the user's value again."""
     size, recorded = inputs.params.get("default_shm_size"), inputs.observed.record.get(path, {}).get(INSERTED, {})
     shm_size.check_size(size)
-    former, before = recorded.get(shm_size.ON_RECORD), shm_size.read_size(edit.content, path)
+    before, was_set = shm_size.read_size(edit.content, path), shm_size.ON_RECORD in recorded
     if size:
         content = shm_size.set_size(edit.content, path, size)
-        if content == edit.content and former is None:
+        if content == edit.content and not was_set:
             return edit  # the user's own value is the same
-        is_users = before is not None and not shm_size.is_same(before, size) and not shm_size.is_same(before, former)
+        is_users = before is not None and not shm_size.is_same(before, size) and not shm_size.is_recorded(before, recorded)
         notes = ["%s: %s was %s." % (path, shm_size.KEY, generic_resources.shorten(before))] if is_users else []
-        inserted = {**edit.inserted, shm_size.ON_RECORD: size, **shm_size.replaced_by(edit.content, path, recorded)}
+        inserted = {**edit.inserted, shm_size.ON_RECORD: [size], **shm_size.replaced_by(edit.content, path, recorded)}
         inserted.update({shm_size.NOT_LOADED: True} if inputs.params["restart"] == "never" else {})
         return edit._replace(content=content, notes=[*edit.notes, *notes], inserted=inserted)
-    if former is None:
+    if not was_set:
         return edit
     content = shm_size.undo_size(edit.content, path, recorded)
     stays = content != edit.content and shm_size.read_size(content, path) is None
-    notes = ["%s: %s is removed. dockerd uses %s until it restarts." % (path, shm_size.KEY, former)] if stays else []
+    notes = ["%s: %s is removed. dockerd uses %s until it restarts." % (path, shm_size.KEY, before)] if stays else []
     return edit._replace(content=content, notes=[*edit.notes, *notes])
 
 

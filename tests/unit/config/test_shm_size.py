@@ -47,7 +47,7 @@ EDITS = [
 def test_only_this_key_changes_and_its_original_returns(before, after):
     assert shm_size.set_size(before, PATH, "1g") == after
     assert shm_size.set_size(after, PATH, "1g") is after
-    undone = shm_size.undo_size(after, PATH, {shm_size.ON_RECORD: "1g", **shm_size.replaced_by(before, PATH, {})})
+    undone = shm_size.undo_size(after, PATH, {shm_size.ON_RECORD: ["1g"], **shm_size.replaced_by(before, PATH, {})})
     assert undone == before if before else undone.split() == [b"{}"]
 
 
@@ -59,8 +59,8 @@ def test_the_same_size_in_other_words_stays(value):
 
 def test_a_value_that_somebody_changed_since_stays():
     changed = b'{"default-shm-size": "4g"}'
-    assert shm_size.undo_size(changed, PATH, {shm_size.ON_RECORD: "1g"}) is changed
-    assert shm_size.undo_size(None, PATH, {shm_size.ON_RECORD: "1g"}) is None
+    assert shm_size.undo_size(changed, PATH, {shm_size.ON_RECORD: ["1g"]}) is changed
+    assert shm_size.undo_size(None, PATH, {shm_size.ON_RECORD: ["1g"]}) is None
 
 
 @pytest.mark.parametrize("content", [b'{"default-shm-size": "1g", "default-shm-size": "2g"}', b"[]", b"{"])

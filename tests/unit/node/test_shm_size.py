@@ -155,8 +155,8 @@ def test_a_failed_reload_restores_the_file(tmp_path):
     assert it.content() == before
 
 
-def test_a_run_that_was_killed_before_the_reload_is_completed(tmp_path):
-    it = advertising(tmp_path)
+def killed_before_the_reload(it):
+    """Converge, and end before dockerd loads the written file."""
     working = it.engine.reload
 
     def die():
@@ -164,12 +164,37 @@ def test_a_run_that_was_killed_before_the_reload_is_completed(tmp_path):
 
     it.engine.reload = die
     with pytest.raises(KeyboardInterrupt):
-        it.option(default_shm_size="1g").converge()
+        it.converge()
     it.engine.reload = working
+
+
+def test_a_run_that_was_killed_before_the_reload_is_completed(tmp_path):
+    it = advertising(tmp_path)
+    killed_before_the_reload(it.option(default_shm_size="1g"))
     assert (in_file(it), running_with(it)) == ("1g", "64M")
     it.converge()
     assert (in_file(it), running_with(it)) == ("1g", "1g")
     assert is_done(it)
+
+
+def test_the_user_s_value_is_loaded_after_a_run_that_was_killed_before_the_reload(tmp_path):
+    it = advertising(tmp_path, daemon=OF_USER)
+    it.option(default_shm_size="1g").converge()
+    killed_before_the_reload(it.option(default_shm_size=None))
+    assert (in_file(it), running_with(it)) == ("256M", "1g")
+    it.converge()
+    assert (in_file(it), running_with(it)) == ("256M", "256M")
+    assert is_done(it)
+
+
+@pytest.mark.parametrize("size", ["1g", "2g"])
+def test_each_value_that_a_killed_run_may_have_left_in_an_edited_file_is_replaced_by_the_user_s(tmp_path, size):
+    it = advertising(tmp_path, daemon=OF_USER, default_shm_size="1g")
+    killed_before_the_reload(it.option(default_shm_size="2g"))
+    it.put("daemon_config", it.content().replace(b'"2g"', b'"%s"' % size.encode()) + b"\n \n")  # the kill was before or after the write
+    it.engine.carries = []
+    it.option(state="absent").converge()
+    assert (in_file(it), running_with(it)) == ("256M", "256M")
 
 
 def test_a_flag_of_dockerd_is_an_error_only_with_the_option(tmp_path):
