@@ -367,7 +367,7 @@ def test_each_event_is_told_once_and_with_its_cause(day: Day) -> None:
     once = [
         ("leader", day.leader, "", ""),
         ("fault", "g2", day.dead, "lost"), ("node-paused", "g2", "", "service"), ("fault-ended", "g2", day.dead, "lost"),
-        ("run", "", "", "maintain"), ("gap", "", "", ""),
+        ("run", "", "", "maintain (runs maintenance.yml)"), ("gap", "", "", ""),
     ]  # fmt: skip
     assert {event: told.count(event) for event in once} == dict.fromkeys(once, 1), told
     assert [event for event in told if event[0] == "node-returned"] == [("node-returned", "g2", "", "run")] * 2, told

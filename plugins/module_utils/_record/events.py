@@ -100,7 +100,8 @@ def _state(reading: Reading, before: Mapping[str, Any], refusals: Refusals) -> S
     ledger, swarm = reading.ledger, reading.ledger.get("swarm") or {}
     leader = next((record["id"] for record in ledger["nodes"] if record["leader"]), None)
     lease, run = swarm.get("lease") or {}, swarm.get("last_run") or {}
-    nodes = {record["id"]: _node_state(record) for record in ledger["nodes"]}
+    formerly = before.get("nodes") or {}
+    nodes = {record["id"]: _node_state(record, formerly.get(record["id"]) or {}) for record in ledger["nodes"]}
     return {
         "form": _FORM,
         "nodes": nodes,
@@ -120,12 +121,14 @@ def _playbook(nodes: Mapping[str, State], before: Mapping[str, Any]) -> str:
     return next(filter(None, marked), before.get("playbook") or "")
 
 
-def _node_state(record: Mapping[str, Any]) -> State:
+def _node_state(record: Mapping[str, Any], former: Mapping[str, Any]) -> State:
     health = record.get("health") or {}
+    # A new leader calls a node unknown until it hears the node for the first time, which says nothing about the node.
+    state = former.get("state", record["state"]) if record["state"] == "unknown" else record["state"]
     kinds = {kind: entry["total"] if entry["values"] is None else entry["values"][:MOST_VALUES] for kind, entry in record["resources"].items()}
     return {
         "hostname": record["hostname"],
-        "state": record["state"],
+        "state": state,
         "availability": record["availability"],
         "by": _set_by(record),
         "playbook": record.get("set_by") or "",

@@ -55,6 +55,7 @@ def test_the_first_reading_knows_only_faults():
         ({}, {"State": "down"}, ("node-down", "n1", "down", "is down (was ready)")),
         ({"State": "down"}, {"State": "disconnected"}, None),
         ({"State": "down"}, {}, ("node-up", "n1", "ready", "is ready (was down)")),
+        ({}, {"State": "unknown"}, None),
         ({}, {"availability": "pause"}, ("node-paused", "n1", "hand", "paused by hand")),
         ({}, {"availability": "drain"}, ("node-drained", "n1", "hand", "drained by hand")),
         ({"availability": "drain"}, {}, ("node-returned", "n1", "hand", "returned to service by hand")),
@@ -64,6 +65,14 @@ def test_a_change_of_a_node_is_an_event(before, after, expected):
     found = between(of_nodes(node(**before)), of_nodes(updated(20, node(**after)), at=LATER))
     assert told(found) == ([expected] if expected else [])
     assert {event.since for event in found} <= {LATER - 20}
+
+
+@pytest.mark.parametrize(("after", "expected"), [({}, []), ({"State": "down"}, [("node-down", "n1", "down", "is down (was ready)")])])
+def test_a_new_leader_that_has_not_heard_a_node_yet_is_no_event(after, expected):
+    _found, ready = find_events(None, of_nodes(node()), None)
+    found, unknown = find_events(ready, of_nodes(node(State="unknown"), at=LATER), T)
+    later, _state = find_events(unknown, of_nodes(node(**after), at=LATER + 5), LATER)
+    assert (found, told(later)) == ([], expected)
 
 
 MARK = {"gpu-swarm.former-availability": "active"}
