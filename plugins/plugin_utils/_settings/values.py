@@ -66,7 +66,7 @@ def offered_devices(task_vars: Mapping[str, Any], template: Template) -> dict[st
         problem = value_error(declared_settings(())[DEVICES], named)
         if problem:
             raise GpuSwarmError(f"{host}: {problem}")
-        for name, paths in named.items():
+        for name, paths in ((str(name), paths) for name, paths in named.items()):
             offered[name] = list(dict.fromkeys([*offered.get(name, []), *paths]))
     return offered
 

@@ -110,6 +110,7 @@ def test_devices_are_those_of_all_hosts_together():
     assert offered({"m1": {"gpu_swarm_devices": of_all}, "g1": {"gpu_swarm_devices": own}, "g2": {"gpu_swarm_devices": ""}}) == own
     assert offered({"m1": {}, "g1": {"gpu_swarm_devices": own}}) == own  # of the group of the GPU nodes alone
     assert offered({"m1": {}, "g1": {"gpu_swarm_devices": {"fuse": "{{ paths }}"}}}, {"g1": {"gpu_swarm_devices": of_all}}) == of_all
+    assert offered({"m1": {"gpu_swarm_devices": {7: ["/dev/a7"]}}}) == {"7": ["/dev/a7"]}  # YAML reads such a name as a number
     # preflight runs on localhost without an inventory, and gets the setting with -e.
     assert offered({"localhost": {"gpu_swarm_devices": of_all}}) == of_all
     assert offered({"m1": {}, "g1": {"gpu_swarm_devices": own}}, play={"gpu_swarm_devices": of_all}) == of_all
