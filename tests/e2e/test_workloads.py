@@ -208,6 +208,8 @@ def stack(fleet: Fleet, inventory: Path, deployed: dict[str, Run], request: pyte
     assert run.rc in (0, 75), run.output
     yield name
     if not deployed:
+        if name == "hub":  # it would start the notebooks again
+            fleet["n1"].docker("service", "rm", "hub_hub")
         for notebook in fleet["n1"].docker("service", "ls", "--quiet", "--filter", "name=jupyter-").split():
             fleet["n1"].docker("service", "rm", notebook)
         run = deploy(fleet, inventory, tmp_path / RECIPES[name].file, name, "-e", "state=absent")

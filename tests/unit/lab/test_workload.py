@@ -108,7 +108,8 @@ def test_the_hub_starts_a_notebook_for_each_person_with_the_settings_of_the_reci
     monkeypatch.setattr(workload, "SOCKET", f"{tmp_path}/docker.sock")
     monkeypatch.setattr(workload, "check", lambda need: None)
     monkeypatch.setattr(workload, "serve", lambda *_arguments: None)
-    daemon = Daemon(f"{tmp_path}/docker.sock", {}, {"/services/create": {"ID": "s1"}, "/services": [{"Spec": {"Name": "hub_hub"}}]})
+    answers = {"/services/create": {"ID": "s1"}, "/info": {"CpuCfsQuota": True}, "/services": [{"Spec": {"Name": "hub_hub"}}]}
+    daemon = Daemon(f"{tmp_path}/docker.sock", {}, answers)
     try:
         workload.jupyterhub(["-f", str(tmp_path / "config.py")])
     finally:
