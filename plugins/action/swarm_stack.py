@@ -169,7 +169,7 @@ class ActionModule(ActionBase):
             return {**result, "changed": labelled, **self._wait_until_running(before)}
         kept = stack_yaml.to_yaml(stack.document)
         if self._args["pull"]:
-            stack = self._pull(stack, specs, options)
+            stack = self._pull(stack, specs[: len(before["preflight"])], options)  # without the services that attach networks
         self._deploy_ahead(stack.document, before)
         after = self._deploy(stack, before, prune=self._args["prune"], keep=kept)
         return {**result, "changed": deploy_verdict.changed(before, after) or labelled, **self._wait_until_running(before)}
@@ -272,7 +272,11 @@ class ActionModule(ActionBase):
             finally:
                 with contextlib.suppress(GpuSwarmError):  # else the next run removes them
                     self._read(pulls=[])
-        pulls.refuse_missing()
+            pulls.refuse_missing()
+            # Pulls take minutes, and others may have taken the room meanwhile.
+            unplaced = deploy_verdict.placement_errors(self._args["name"], self._read(services=specs, **options), specs, self._args["allow_pending"])
+            if unplaced:
+                raise ErrorList(unplaced, f"The stack {self._args['name']}", deploy_verdict.NOTHING)
         return stack._replace(document=pulling.with_digests(stack.document, plan["images"]))
 
     def _follow(self, pulls, logins):

@@ -202,6 +202,29 @@ def test_if_no_node_has_the_image_running_tasks_are_not_touched(deploy: Any, doe
     assert (ran.result["failed"], ran.deployed, manager.pulling()) == (True, None, [])
 
 
+def test_room_that_others_took_meanwhile_is_noticed(deploy: Any) -> None:
+    """The stack fits before the pull. Then a service of somebody else gets the GPUs of all other nodes."""
+    others = [task(f"o{number}", f"n{number}", named(f"GPU-{number}"), service="o", slot=number) for number in range(3, 9)]
+
+    def full() -> PullingSwarm:
+        manager = swarm("n1", "n2")
+        read = manager.tasks_labelled
+
+        def taken_meanwhile(label: str) -> Any:
+            manager._tasks += [] if any(one["ServiceID"] == "o" for one in manager._tasks) else others
+            return read(label)
+
+        manager.tasks_labelled = taken_meanwhile
+        return manager
+
+    manager = full()
+    ran = deploy(manager, replicas=3)
+    assert ran.result["msg"].startswith("s_web needs 1 NVIDIA-GPU on one node: host-n1 has 0 NVIDIA-GPU free; ")
+    assert ran.result["msg"].endswith("Nothing was deployed.")
+    assert (ran.deployed, manager.pulling()) == (None, [])
+    assert image_of(deploy(full(), replicas=3, allow_pending=True)) == f"reg/web:2@{NEXT}"
+
+
 def test_the_time_limit_is_that_of_the_services(deploy: Any) -> None:
     manager = swarm("n1", nodes_do={"n1": HANGS})
     ran = deploy(manager, replicas=1, wait_timeout=30)
