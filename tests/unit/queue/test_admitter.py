@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -90,7 +91,7 @@ def test_a_gang_whose_member_gets_no_node_is_taken_back_and_admitted_again(kille
     run.swarm.killed_after = killed_after
     run.rounds(8)
     assert [run.swarm.state(name).partition(" ")[0] for name in TRAIN] == ["waiting"] * 2
-    assert "admission" not in run.swarm.state("gang0") + run.swarm.state("gang1")
+    assert not {"admission", "plan"} & set(re.findall("[a-z]+", run.swarm.state("gang0") + " " + run.swarm.state("gang1")))
     assert run.swarm.state("gang0").endswith("result=taken back: swarm gave it no node within 60 s")
     run.swarm.places = True
     run.rounds(12)
@@ -286,6 +287,40 @@ def test_if_somebody_changes_a_service_meanwhile_the_next_round_decides_again():
     assert run.swarm.state("a") == "waiting"
     assert run.swarm.began == []
     assert run.admitter.last.decisions[0].reason.text == "there is no queue nightly; the queues are research"
+    assert run.said == []
+
+
+def test_if_somebody_removes_a_service_meanwhile_the_others_are_admitted():
+    run = driver(queued("a"), queued("b"))
+    run.swarm.before_update = lambda service_id: run.swarm.services_now.pop("ida", None)
+    run.round()
+    assert run.swarm.began == ["idb"]
+    assert all("could not" not in line for line in run.said)
+
+
+def test_a_round_that_takes_very_long_writes_nothing_more():
+    run = driver(queued("a"), queued("b"))
+
+    def pass_time(_service_id):
+        run.swarm.clock += 200
+
+    run.swarm.before_update = pass_time
+    run.round()
+    assert run.swarm.began == ["ida"]
+
+
+def test_what_swarm_refuses_to_write_is_said_once_and_tried_again_later():
+    run = driver(queued("a"))
+    run.rounds(2)
+    run.swarm.end("a")
+    run.swarm.refuses = {"ida"}
+    run.rounds(15)
+    assert [line for line in run.said if "could not" in line] == [
+        "queue: a could not be changed: The manager refused to update the service: invalid mount."
+    ]
+    run.swarm.refuses = set()
+    run.rounds(10)
+    assert run.swarm.state("a").endswith("result=complete")
 
 
 def test_a_service_whose_admission_swarm_refuses_does_not_keep_others_waiting():

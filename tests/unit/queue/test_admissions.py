@@ -1,0 +1,71 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from queued import gpu_node, queued, state_of
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.admissions import admissions
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_state import LABEL
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queues import check_queues
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.settle import View
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
+
+UPDATED = "2026-11-20T12:00:00Z"
+THEN = epoch(UPDATED)
+
+
+def decided(*services, now=THEN, **options):
+    known = {service["ID"]: {**service, "UpdatedAt": UPDATED} for service in services}
+    view = View(known, {}, check_queues({"research": {}}), frozenset(), now)
+    return admissions(view, state_of([gpu_node("n1"), gpu_node("n2")]), lambda: "k", options.get("refused", {}), options.get("why_none", ""))
+
+
+def written(found):
+    return {change.spec["Name"]: change.spec["Labels"][LABEL] for change in found.changes}
+
+
+@pytest.mark.parametrize(
+    ("state", "replicas", "after"),
+    [
+        (None, 0, "admitted attempt=1 node=n1 admission=k"),
+        ("waiting attempt=2 released=2 node=n1", 0, "admitted attempt=3 released=2 node=n1 admission=k"),
+        ("waiting attempt=1 node=n1 avoids=n1", 1, "admitted attempt=2 node=n2 admission=k avoids=n1"),
+        ("waiting attempt=1 node=n1 avoids=n1 result=refused: its GPU is used", 1, "admitted attempt=2 node=n2 admission=k avoids=n1"),
+        ("waiting keeps=n2", 0, "admitted attempt=1 node=n1 admission=k"),
+    ],
+)
+def test_waiting_work_is_admitted(state, replicas, after):
+    assert written(decided(queued("a", state=state, replicas=replicas))) == {"a": after}
+
+
+@pytest.mark.parametrize(
+    "state",
+    ["over attempt=1 node=n1", "admitted attempt=1 node=n1", "held attempt=1", "waiting attempt=1 node=n1 admission=k", "rubbish"],
+)
+def test_no_other_work_is_admitted(state):
+    assert written(decided(queued("a", state=state, replicas=1))) == {}
+
+
+@pytest.mark.parametrize(("attempt", "pause"), [(1, 60), (2, 120), (5, 960), (7, 3600), (400, 3600)])
+def test_work_that_was_taken_back_waits_longer_each_time(attempt, pause):
+    service = queued("a", state="waiting attempt=%d node=n1 result=taken back: no node" % attempt, replicas=1)
+    (waits,) = decided(service, now=THEN + pause - 1).others
+    assert waits.problem.endswith("because it was taken back: no node")
+    assert written(decided(service, now=THEN + pause)) == {"a": "admitted attempt=%d node=n1 admission=k" % (attempt + 1)}
+
+
+def test_the_plan_of_a_gang_is_in_each_label_and_other_work_has_none():
+    services = [queued("b%d" % rank, gang="train:%d/2 any" % rank) for rank in (0, 1)]
+    found = written(decided(queued("a"), *services))
+    assert {name for name, text in found.items() if text.endswith(" plan=idb0:n1,idb1:n2")} == {"b0", "b1"}
+    assert "plan" not in found["a"]
+
+
+@pytest.mark.parametrize("options", [{"refused": {"ida": "swarm refused it"}}, {"why_none": "swarm refused it"}])
+def test_what_swarm_refuses_waits_with_that_reason(options):
+    found = decided(queued("a"), **options)
+    assert found.changes == found.decisions == []
+    assert [one.problem for one in found.others] == ["swarm refused it"]

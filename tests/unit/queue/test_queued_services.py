@@ -1,0 +1,74 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+from queue_swarm import QueueSwarm
+from queued import queued
+
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queued_services import MOST_READ, QueuedServices
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import SwarmError
+
+
+@pytest.fixture
+def swarm():
+    return QueueSwarm([queued("a"), queued("b")])
+
+
+@pytest.fixture
+def services(swarm):
+    cache = QueuedServices(lambda: swarm.clock)
+    cache.listens = True
+    cache.read(swarm)
+    swarm.calls.clear()
+    return cache
+
+
+def names(services, swarm):
+    return sorted(service["Spec"]["Name"] for service in services.read(swarm).values())
+
+
+def test_only_changed_services_are_read_again(services, swarm):
+    swarm.submit(queued("c"))
+    del swarm.services_now["idb"]
+    swarm.change("a", lambda spec: spec["Labels"].pop("gpu-swarm.queue"))
+    assert names(services, swarm) == ["a", "b"]
+    for service_id in ("ida", "idb", "idc", "ida", "unknown"):
+        services.changed(service_id)
+    assert names(services, swarm) == ["c"]
+    assert swarm.calls == ["read service"] * 4
+    assert names(services, swarm) == ["c"]
+    assert swarm.calls == ["read service"] * 4
+
+
+def test_if_very_many_changed_one_list_is_read(services, swarm):
+    for number in range(MOST_READ + 1):
+        services.changed("id%d" % number)
+    services.read(swarm)
+    assert swarm.calls == ["list services"]
+
+
+@pytest.mark.parametrize(
+    ("listens", "passed", "calls"), [(True, 299, []), (True, 300, ["list services"]), (False, 9, []), (False, 10, ["list services"])]
+)
+def test_without_events_the_list_is_read_more_often(services, swarm, listens, passed, calls):
+    services.listens = listens
+    swarm.clock += passed
+    services.read(swarm)
+    assert swarm.calls == calls
+
+
+def test_after_a_failure_the_changed_services_are_still_read(services, swarm):
+    services.changed("ida")
+    working, swarm.service = swarm.service, failing
+    with pytest.raises(SwarmError):
+        services.read(swarm)
+    swarm.service = working
+    swarm.change("a", lambda spec: spec["Labels"].update(new="label"))
+    assert services.read(swarm)["ida"]["Spec"]["Labels"]["new"] == "label"
+
+
+def failing(_service_id):
+    raise SwarmError("the manager does not answer")
