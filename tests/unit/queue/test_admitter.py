@@ -14,6 +14,7 @@ from queue_swarm import Driver, QueueSwarm
 from queued import GPU, gpu_node, queued
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.refusal import with_code
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_state import LABEL, released, state_of, to_text, tried_again
 
 TRAIN = ("gang0", "gang1")
 
@@ -51,7 +52,7 @@ def test_the_next_work_starts_when_the_first_has_ended():
     assert run.swarm.began == ["ida"]
     assert run.swarm.state("b") == "waiting keeps=n1"
     run.swarm.end("a", "failed", "task: non-zero exit (3)", 3)
-    run.rounds(3)
+    run.rounds(2)
     assert run.swarm.state("a").endswith("result=failed: task: non-zero exit (3)")
     assert run.swarm.began == ["ida", "idb"]
     assert "keeps" not in run.swarm.state("b")
@@ -235,6 +236,39 @@ def test_work_on_a_node_that_does_not_answer_is_not_tried_elsewhere():
     assert run.swarm.began == ["ida"]
 
 
+def set_state(run, name, change):
+    """Change the state of a service as the commands ``retry`` and ``release`` will."""
+    state = to_text(change(state_of(run.swarm.services_now["id" + name])))
+    run.swarm.change(name, lambda spec: spec["Labels"].update({LABEL: state}))
+
+
+@pytest.mark.parametrize("state", ["failed", "orphaned", None])
+def test_work_that_failed_or_is_lost_runs_again_if_somebody_says_so(state):
+    run = driver(queued("a"))
+    run.rounds(2)
+    run.swarm.nodes_now[0]["Status"]["State"] = "down"
+    if state:
+        run.swarm.end("a", state)
+    run.rounds(2)
+    set_state(run, "a", tried_again)
+    run.rounds(3)
+    assert run.swarm.began == ["ida", "ida"]
+    assert run.swarm.state("a").startswith("admitted attempt=2 node=n2 ")
+    assert len(run.swarm.tasks_of("ida")) == 2
+
+
+def test_held_work_runs_again_after_it_was_released():
+    run = driver(queued("a"))
+    run.rounds(2)
+    run.swarm.scale("a", 0)
+    run.rounds(2)
+    set_state(run, "a", released)
+    run.rounds(3)
+    assert run.swarm.began == ["ida", "ida"]
+    assert run.swarm.state("a").startswith("admitted attempt=2 released=1 node=n1 ")
+    assert run.swarm.services_now["ida"]["Spec"]["TaskTemplate"]["Placement"]["Constraints"] == ["node.id==n1"]
+
+
 def test_admitted_work_that_is_scaled_to_0_or_rolled_back_is_held():
     run = driver(queued("a"), queued("b"))
     run.rounds(2)
@@ -380,6 +414,16 @@ def test_only_the_leader_admits_and_a_former_leader_makes_way_at_once():
     assert run.swarm.labels["gpu-swarm.queue-round"] == "m1 1"
     run.round(leads=False)
     assert run.swarm.labels.keys() == {"gpu-swarm.queues"}
+
+
+def test_a_manager_that_leads_again_reads_all_services_again():
+    run = driver(queued("a"))
+    run.admitter.services.listens = True
+    run.round()
+    run.round(leads=False)
+    run.swarm.submit(queued("b"))
+    run.rounds(2)
+    assert run.swarm.began == ["ida", "idb"]
 
 
 @pytest.mark.parametrize("text", ["m2 7", "m2", "m2 seven", "rubbish of somebody else"])

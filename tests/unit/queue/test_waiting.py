@@ -78,6 +78,8 @@ def test_a_label_may_shorten_the_time_limit_of_the_queue(queue, label, seconds):
         (queued(mode={"ReplicatedJob": {}}), "it is a replicated job;"),
         (queued(mode={"GlobalJob": {}}), "it is a global job;"),
         (queued(mode={}), "it is a service without a mode;"),
+        (queued(replicas=1, state="waiting keeps=n1"), "it was started outside of the queue, with 1 replica; create it with --replicas 0"),
+        (queued(replicas=1, state="waiting attempt=2 released=2"), "it was started outside of the queue"),
         (queued(state="held"), "it is held: somebody held it; 'gpu-swarm release train' lets it run"),
         (
             queued(state="over attempt=1"),
