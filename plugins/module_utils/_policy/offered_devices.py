@@ -117,4 +117,3 @@ def covers(pattern: str, path: str) -> bool:
     """Return whether the pattern matches this path, or paths below it. As in a shell, * does not match a slash."""
     wanted, parts = pattern.split("/"), path.split("/")
     return len(parts) <= len(wanted) and all(fnmatch.fnmatchcase(part, one) for part, one in zip(parts, wanted))
-

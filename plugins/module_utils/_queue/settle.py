@@ -106,7 +106,8 @@ def _of_gang(view: View, members: Mapping[str, State]) -> Iterable[Change]:
             after = state._replace(state=WAITING, avoids=_joined(state.avoids, refused), result=why_back)
             yield _stop(view.services[member], state, after)
     elif unadmitted:
-        yield from _complete(view, next(iter(admitted.values())), unadmitted)
+        one, *_others = admitted.values()
+        yield from _complete(view, one, unadmitted)
     else:
         yield from (_end(view.services[member], admitted[member], one) for member, one in progress.items() if one.kind in _ENDED)
 
