@@ -33,7 +33,7 @@ ISOLATION = (
         "If swarm-resource does not have exactly the name of the kind's variable, every task sees every GPU.",
         "NVIDIA/nvidia-container-toolkit#57",
         HANDLED, "The collection derives swarm-resource from the advertised kinds. A line that differs is drift.",
-        _NODE + "swarm_resource_is_the_variable_of_the_kind",
+        _POLICIES + "swarm_resource_lists_the_kinds_that_name_gpus_and_no_amounts",
     ),
     Trap(
         "union-of-variables", "toolkit", "any version",
@@ -105,7 +105,7 @@ ISOLATION = (
         "Services support neither CDI nor --gpus.",
         "moby daemon/cluster",
         HANDLED, "The collection makes the runtime nvidia the default runtime.",
-        _NODE + "nvidia_is_the_default_runtime",
+        _NODE + "the_running_daemon_advertises_the_resources_of_the_file",
     ),
     Trap(
         "line-before-tables", "toolkit", "any version",
