@@ -121,7 +121,7 @@ def load(text: str, file: str) -> SavedSwarm:
     except (ValueError, RecursionError) as exc:
         raise GpuSwarmError("%s is no saved ledger: it is not JSON (%s). %s" % (file, exc, SAVE)) from exc
     if not isinstance(ledger, dict) or MARK not in ledger:
-        raise GpuSwarmError("%s is no saved ledger: it has no %s. The output of status with output=json is none either. %s" % (file, MARK, SAVE))
+        raise GpuSwarmError("%s is no saved ledger: it has no %s. What status prints with output=json is something else. %s" % (file, MARK, SAVE))
     if ledger[MARK] != VERSION:
         words = "%s has version %s of the saved ledger, and this release of fleet.gpu_swarm reads version %d. %s"
         raise GpuSwarmError(words % (file, json.dumps(ledger[MARK])[:20], VERSION, SAVE))

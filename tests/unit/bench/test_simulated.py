@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import OutOfSequence, SwarmError, connect
 from tests.bench.simulated import hosts
 from tests.bench.simulated.api import SOCKET, Api
+from tests.bench.simulated.callback.bench_steps import DOCUMENTATION
 from tests.bench.simulated.docker import Swarm
 
 OPTIONS = {"tls": False, "validate_certs": False, "ca_path": None, "client_cert": None, "client_key": None, "api_version": "auto", "timeout": 60}
@@ -94,3 +96,8 @@ def test_a_worker_is_no_manager_and_unsimulated_calls_are_recorded(swarm, manage
 
 def test_the_cpu_times_of_a_shell_are_summed_up():
     assert hosts.cpu_seconds(b"0m0.010s 0m0.020s\n1m2.500s 0m1.000s\n") == pytest.approx(63.53)
+
+
+def test_ansible_can_read_the_documentation_of_the_callback():
+    """Ansible ends a run with a traceback if a callback's documentation is no YAML."""
+    assert yaml.safe_load(DOCUMENTATION)["name"] == "bench_steps"

@@ -19,8 +19,8 @@ name: bench_steps
 type: aggregate
 short_description: Writes what each task of a run costs
 description:
-  - Writes the costs to the file that the environment variable C(BENCH_STEPS) names. Also records the length of the file that C(BENCH_HOSTS_CPU)
-  names.
+  - Writes the costs to the file that the environment variable C(BENCH_STEPS) names.
+  - Also records the length of the file that C(BENCH_HOSTS_CPU) names.
 """
 
 
