@@ -27,7 +27,21 @@ from .._swarm.isolation import ENFORCED
 from .._tasks import takes_all
 from .._tasks.keep import blocking_label
 from .._tasks.restarts import Restarts
-from .._tasks.tasks import ALLOCATED, ENDED, WAITING, WANTED, age, assigned, is_job, is_movable, is_pull, name_of, reservations
+from .._tasks.tasks import (
+    ALLOCATED,
+    ENDED,
+    WAITING,
+    WANTED,
+    age,
+    assigned,
+    is_job,
+    is_movable,
+    is_pull,
+    is_queued,
+    is_stopped_by_queue,
+    name_of,
+    reservations,
+)
 from . import claims, encrypted, findings, health, networks, on_gpu_nodes, unreserved
 from . import reservations as service_reservations
 from .leader import leader_engine
@@ -150,9 +164,10 @@ def _read_tasks(listed: Listed, census: Census | None) -> Reading:
             reading.restarts.add(task, record)
             continue
         reading.restarts.add(task)
-        if not wanted:
+        if not wanted or is_stopped_by_queue(task, service):
             continue
-        if state in WAITING or (allocated and is_movable(task, service)):
+        # If admitted work finds no room on its node, its queue takes it back. So a run need not keep room for it.
+        if (state in WAITING and not is_queued(service)) or (allocated and is_movable(task, service)):
             service_reservations.add(reading.reserving, task, service, service_name)
         if state in WAITING and not is_pull(service):
             pending.add(reading.waiting, task, service_name)

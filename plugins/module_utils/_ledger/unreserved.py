@@ -15,7 +15,7 @@ from typing import Any, Container, Iterable, Mapping, Sequence
 from .._placement import node_match
 from .._placement.pending import Waiting
 from .._policy import generic_resources
-from .._tasks.tasks import is_job_service, reservations
+from .._tasks.tasks import is_job_service, is_queued, reservations
 from .node_labels import is_labelled, reported_model
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
@@ -87,8 +87,8 @@ def _nodes_by_service(records: Iterable[Mapping[str, Any]], waiting: Waiting) ->
 
 
 def _may_be_placed(service: Mapping[str, Any], places: Iterable[Mapping[str, Any]], active: Container[str]) -> bool:
-    # Swarm places no task of a finished job.
-    if is_job_service(service) and service["Spec"]["Name"] not in active:
+    # Swarm places no task of a finished job. A queue starts a task of its work when it is admitted.
+    if (is_job_service(service) or is_queued(service)) and service["Spec"]["Name"] not in active:
         return False
     placement = service["Spec"]["TaskTemplate"].get("Placement") or {}
     constraints, platforms = placement.get("Constraints") or [], placement.get("Platforms") or []

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Dict, Iterable, Mapping, Set, Tuple
 
-from .._tasks.tasks import ALLOCATED, ENDED, WAITING, WANTED
+from .._tasks.tasks import ALLOCATED, ENDED, WAITING, WANTED, is_stopped_by_queue
 
 HOST = "host"
 
@@ -30,6 +30,7 @@ class Tally:
         self.waiting = 0  # tasks that the scheduler has not placed yet
         self.unallocated = 0  # waiting tasks without an address in their networks
         self.delayed = 0  # live tasks that start after a delay
+        self.stopped = False  # whether a queue stopped the service's task
         self.complete = 0  # tasks that are complete in the job's current iteration
         self.ended = 0  # tasks that ended and were not started again
         self.since: str | None = None  # when the first waiting task began to wait
@@ -80,6 +81,9 @@ class Census:
     def add(self, task: Mapping[str, Any], service: Mapping[str, Any] | None) -> None:
         service_id, node_id = task.get("ServiceID") or "", task.get("NodeID")
         tally = self._tallies.setdefault(service_id, Tally())
+        if is_stopped_by_queue(task, service):
+            tally.stopped = True
+            return
         tally.add(task, task.get("JobIteration") == ((service or {}).get("JobStatus") or {}).get("JobIteration"))
         if not node_id or task["Status"]["State"] not in ALLOCATED:
             return

@@ -49,6 +49,8 @@ def still_needed(service: Mapping[str, Any], tally: Tally) -> int:
     size = size_of(service)
     if size.wanted is None or size.at_once is None:
         return tally.waiting
+    if tally.stopped:
+        return 0
     unfinished = size.wanted - (tally.complete if size.mode == JOB else len(_ended_slots(service, tally)))
     return max(tally.waiting, min(unfinished, size.at_once) - tally.live, 0)
 
@@ -59,10 +61,13 @@ def is_short(service: Mapping[str, Any], tally: Tally) -> bool:
 
 
 def is_over(service: Mapping[str, Any], tally: Tally) -> bool:
-    """Return whether swarm starts no more tasks of the service: it is scaled to 0, or its tasks have ended for good, with or without an error."""
+    """Return whether swarm starts no more tasks of the service: it is scaled to 0, a queue stopped it, or its tasks have ended for good, with or
+    without an error."""
     size = size_of(service)
     if tally.live or tally.waiting:
         return False
+    if tally.stopped:
+        return True
     if size.mode == GLOBAL_JOB:
         return tally.complete > 0
     if size.wanted is None:
@@ -111,6 +116,8 @@ def without_tasks(service: Mapping[str, Any], tally: Tally, places: Iterable[Pla
         texts += _missing_job_tasks(size, tally)
     elif size.wanted == 0:
         texts.append("it is scaled to 0 replicas")
+    elif tally.stopped:
+        texts.append("its queue stopped it")
     elif not paused:
         texts += _missing_replicas(service, size, tally)
     return texts

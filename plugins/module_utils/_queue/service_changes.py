@@ -15,9 +15,9 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from .._jobs.job_progress import forced
+from .._tasks.tasks import NOWHERE
 from .queue_state import LABEL, State, replicas_of, to_text
 
-NOWHERE = "node.id==nowhere"
 _NODE = "node.id=="
 # Swarm stops the former task first, does all tasks at once, and does not go back by itself.
 _UPDATE = {"Parallelism": 0, "Order": "stop-first", "FailureAction": "continue"}

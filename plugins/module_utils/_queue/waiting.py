@@ -20,13 +20,13 @@ from .._placement.pending import UNITS
 from .._placement.scheduler import Demand, demand_of
 from .._printable import printable
 from .._swarm.image_name import is_image_name
-from .._swarm.owned_labels import PREFIX
+from .._swarm.owned_labels import PREFIX, QUEUE
 from .._tasks.tasks import epoch
 from .queue_state import HELD, MOST_MEMBERS, WAITING, State, replicas_of, state_of
 from .queues import MOST_PRIORITY, NO_LIMIT, Queue, duration_s, shown_duration
 from .service_changes import as_submitted
 
-QUEUE, PRIORITY, TIME_LIMIT, GANG = PREFIX + "queue", PREFIX + "priority", PREFIX + "time-limit", PREFIX + "gang"
+PRIORITY, TIME_LIMIT, GANG = PREFIX + "priority", PREFIX + "time-limit", PREFIX + "gang"
 STACK = "com.docker.stack.namespace"
 LONGEST = 100  # characters of a name or an owner in a label
 

@@ -34,6 +34,8 @@ CONTENT = PREFIX + "content"
 
 # On a service with which a node pulls an image, this label contains the name of the stack.
 PULL = PREFIX + "pull"
+# On a service, this label contains the name of its queue.
+QUEUE = PREFIX + "queue"
 
 # The characters that placement constraints support. "/" is also allowed, because other tools use it in label keys. A comma would break the record.
 KEY = re.compile(r"[A-Za-z0-9_./-]+\Z")

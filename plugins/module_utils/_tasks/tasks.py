@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, Iterable, Mapping
 
 from .._policy import generic_resources
-from .._swarm.owned_labels import PULL
+from .._swarm.owned_labels import PULL, QUEUE
 
 # In these states, resources are allocated to the task, whatever its desired state is. A task that is shutting down still has its GPU open. The
 # scheduler counts in the same way.
@@ -27,6 +27,8 @@ WANTED = ALLOCATED | frozenset(["complete"])
 JOBS = frozenset(["ReplicatedJob", "GlobalJob"])
 # With this begins the name of a service with which a node pulls an image.
 PULL_NAME = "gpu-swarm-pull-"
+# With this constraint, the last one, a queue stops a task: swarm ends it, and its successor waits for a node that does not exist.
+NOWHERE = "node.id==nowhere"
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -71,6 +73,19 @@ def is_job_service(service: Mapping[str, Any] | None) -> bool:
 def is_pull(service: Mapping[str, Any] | None) -> bool:
     """Return whether a node pulls an image with this service, before ``deploy`` updates the stack. A label alone may be on a user's service."""
     return bool(service) and PULL in (service["Spec"].get("Labels") or {}) and service["Spec"]["Name"].startswith(PULL_NAME)
+
+
+def is_queued(service: Mapping[str, Any] | None) -> bool:
+    """Return whether the service belongs to a queue, which starts and stops its task."""
+    return bool(service) and QUEUE in (service["Spec"].get("Labels") or {})
+
+
+def is_stopped_by_queue(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> bool:
+    """Return whether this is the waiting successor of a task that a queue stopped. No such task is pending."""
+    if task["Status"]["State"] not in WAITING or not is_queued(service):
+        return False
+    constraints = ((task.get("Spec") or {}).get("Placement") or {}).get("Constraints") or []
+    return constraints[-1:] == [NOWHERE]
 
 
 def is_global(service: Mapping[str, Any] | None) -> bool:

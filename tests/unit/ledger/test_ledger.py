@@ -7,10 +7,12 @@ from __future__ import annotations
 import gc
 
 import pytest
-from swarm_api import RECORDED_AT, A, B, discrete, named, node, recorded, service, task
+from queued import queued
+from swarm_api import RECORDED_AT, A, B, discrete, named, node, pending, recorded, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._placement.explain import ALL
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 
 PREFIX = "gpu-swarm."
@@ -312,3 +314,60 @@ def test_garbage_collection_is_restored(task_id):
     except KeyError:
         assert task_id == "ID"
     assert gc.isenabled()
+
+
+# -- services of queues ------------------------------------------------------------------------------------------------
+
+
+NOWHERE = "node.id==nowhere"
+AT_REST = {
+    "waits": (queued("waits"), []),
+    "waits again after a refusal": (
+        queued("waits", state="waiting attempt=1 node=n1 avoids=n1 result=refused", replicas=1),
+        [task("t1", state="rejected", service="idwaits", restart="none", reserves={"NVIDIA-GPU": 2})],
+    ),
+    "stopped": (
+        queued("stopped", state="over attempt=1 node=n1 result=stopped: its time limit of 1h ended", replicas=1, constraints=[NOWHERE]),
+        [
+            task("t1", state="shutdown", desired="shutdown", service="idstopped", restart="none"),
+            pending("t2", {"NVIDIA-GPU": 2}, service="idstopped", constraints=[NOWHERE], restart="none"),
+        ],
+    ),
+    "taken back before it had a node": (
+        queued("back", state="waiting attempt=1 node=n1 admission=k result=taken back", replicas=1, constraints=["node.labels.a==b", NOWHERE]),
+        [pending("t2", {"NVIDIA-GPU": 2}, service="idback", constraints=["node.labels.a==b", NOWHERE], restart="none")],
+    ),
+}
+
+
+@pytest.mark.parametrize("situation", AT_REST)
+def test_work_that_a_queue_holds_back_is_neither_pending_nor_unfinished(situation):
+    held_back, tasks = AT_REST[situation]
+    found = ledger(Listed([node(resources=named(A, B))], tasks, [held_back]), PREFIX, [ALL])
+    assert (found["pending"], found["reservations"], found["explained"]) == ([], [], [])
+    explained = ledger(Listed([node(resources=named(A, B))], tasks, [held_back]), PREFIX, [held_back["ID"]])["explained"]
+    assert [(one["over"], one["needed"], one["waiting"], "pending" in one["text"]) for one in explained] == [(True, 0, 0, False)]
+    assert "nowhere" not in explained[0]["text"]
+
+
+def test_a_queue_stops_only_work_of_its_own():
+    """Anybody may write the same constraint into a service without a queue. That service is pending."""
+    found = ledger(Listed([node()], [pending("t1", constraints=[NOWHERE])], [service(constraints=[NOWHERE])]), PREFIX, [ALL])
+    assert [(group["service"], group["missing"]) for group in found["pending"]] == [("train", ["no node meets node.id==nowhere"])]
+
+
+def test_admitted_work_that_waits_for_its_node_moves_to_no_other_node():
+    """The queue takes it back if its node does not take it, so a run need not keep room for it."""
+    admitted = queued("new", state="admitted attempt=1 node=n1 admission=k", replicas=1, constraints=["node.id==n1"])
+    tasks = [pending("t1", {"NVIDIA-GPU": 2}, service="idnew", constraints=["node.id==n1"], restart="none")]
+    found = ledger(Listed([node(resources=named(A, B))], tasks, [admitted]), PREFIX)
+    assert ([group["service"] for group in found["pending"]], found["reservations"]) == (["new"], [])
+
+
+def test_waiting_work_of_a_queue_sees_no_gpus_yet():
+    hungry = queued("hungry", {})
+    hungry["Spec"]["TaskTemplate"]["ContainerSpec"]["Env"] = ["NVIDIA_VISIBLE_DEVICES=all"]
+    runs = task("t1", service="idhungry", restart="none")
+    nodes = [node(resources=named(A, B))]
+    assert ledger(Listed(nodes, [], [hungry]), PREFIX)["unreserved"] == []
+    assert [row["service"] for row in ledger(Listed(nodes, [runs], [hungry]), PREFIX)["unreserved"]] == ["hungry"]

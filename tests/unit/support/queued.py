@@ -19,12 +19,13 @@ NOW = 1_000_000.0
 CREATED = "2026-11-20T12:00:00.123456789Z"
 
 
-def queued(name="train", reserves=None, queue="research", state=None, replicas=0, mode=None, condition="none", **labels):
+def queued(name="train", reserves=None, queue="research", state=None, replicas=0, mode=None, condition="none", constraints=(), **labels):
     """Return a service of a queue. An underscore in a label's name stands for a hyphen; ``owner="alice"`` is gpu-swarm.owner=alice."""
     own = {
         "gpu-swarm." + key.replace("_", "-"): value for key, value in {"queue": queue, "queue_state": state, **labels}.items() if value is not None
     }
-    template = {"ContainerSpec": {"Image": "my/training:1"}, "Placement": {}, "Resources": reserving({GPU: 2} if reserves is None else reserves)}
+    template = {"ContainerSpec": {"Image": "my/training:1"}, "Placement": placement(constraints)}
+    template["Resources"] = reserving({GPU: 2} if reserves is None else reserves)
     if condition:
         template["RestartPolicy"] = {"Condition": condition}
     spec = {"Name": name, "Labels": own, "Mode": {"Replicated": {"Replicas": replicas}} if mode is None else mode, "TaskTemplate": template}
