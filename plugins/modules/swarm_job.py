@@ -262,13 +262,14 @@ problems:
 """
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
-from ..module_utils._jobs import definition, job_progress
+from ..module_utils._jobs import definition
 from ..module_utils._jobs.job_options import JOB_OPTIONS, RUN_OPTIONS
 from ..module_utils._jobs.logs import LogFiles
 from ..module_utils._jobs.reconcile import Jobs
 from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.manager import Refused, SwarmError, connect
 from ..module_utils._swarm.owned_labels import PREFIX
+from ..module_utils._tasks import one_shot
 
 NOTHING = {
     "changed": False,
@@ -303,7 +304,7 @@ def run(params, check_mode):
         "changed": all_jobs.changed,
         "jobs": records,
         "waiting": [job["service"] for job in records if job["left"]],
-        "not_ready": [job["service"] for job in over if job["state"] != job_progress.COMPLETE],
+        "not_ready": [job["service"] for job in over if job["state"] != one_shot.COMPLETE],
         "problems": all_jobs.problems,
         "diff": {"before": "", "after": definition.describe_jobs(all_jobs.submitted)},
     }

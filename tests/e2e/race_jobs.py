@@ -20,6 +20,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.finished imp
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.logs import LogFiles
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.reconcile import Jobs
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import NotFound, OutOfSequence, connect
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks import one_shot
 
 PARAMS = {
     "docker_host": "unix:///var/run/docker.sock", "tls": False, "validate_certs": False, "ca_path": None, "client_cert": None, "client_key": None,
@@ -58,7 +59,7 @@ def writes_what_it_read(manager, service_id, before, delay):
 
 def runs_it_again(manager, number, delay):
     time.sleep(delay)
-    return Jobs(manager, f"{NAME}{number}", PREFIX, LogFiles(LOGS, 1), False).present([job(number)], 0, "always")[0]["state"] == job_progress.QUEUED
+    return Jobs(manager, f"{NAME}{number}", PREFIX, LogFiles(LOGS, 1), False).present([job(number)], 0, "always")[0]["state"] == one_shot.QUEUED
 
 
 def one_try(number, service_id, managers):

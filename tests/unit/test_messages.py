@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health import allocation_findings, label
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs import job_progress
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._placement.availability import why_closed
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks import one_shot
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view import status
 from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._fleet.outcome import State
 from tests import messages
@@ -144,5 +144,5 @@ def test_each_word_of_status_has_a_row():
 
 
 def test_each_bad_state_of_a_job_has_a_row():
-    states = {job_progress.QUEUED, job_progress.STOPPING, job_progress.FAILED, job_progress.TIMED_OUT, job_progress.REFUSED_BY_GUARD}
+    states = {one_shot.QUEUED, one_shot.STOPPING, one_shot.FAILED, one_shot.TIMED_OUT, one_shot.REFUSED_BY_GUARD}
     assert states - set(under("A job does not start, fails or does not end")) == set()

@@ -14,8 +14,8 @@ from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
 from .._tasks.job_completion import incomplete_text, unfinished_text, why_unfinished
+from .._tasks.one_shot import forced
 from .._tasks.tasks import ENDED, epoch, is_job_service
-from .job_progress import forced
 
 COMPLETE, FAILED = "complete", "failed"
 

@@ -13,20 +13,16 @@ import re
 from typing import Any, Iterable, Mapping
 
 from .._guard import refusal
-from .._tasks.tasks import ENDED, WAITING, epoch
+from .._tasks.one_shot import COMPLETE, FAILED, MOST_REFUSED, QUEUED, REFUSED_BY_GUARD, TIMED_OUT, forced, latest, state_of_try
+from .._tasks.tasks import ENDED, epoch
 from .definition import AVOIDS, DIGEST, PARAMETERS, REFUSED, RETRIED
 
-QUEUED, STARTING, RUNNING, STOPPING = "queued", "starting", "running", "stopping"
-COMPLETE, FAILED, TIMED_OUT, REFUSED_BY_GUARD = "complete", "failed", "timed out", "refused"
 PLANNED = "to be submitted"
 OVER = frozenset([COMPLETE, FAILED, TIMED_OUT, REFUSED_BY_GUARD])
 # How to try an incomplete job again. RETRY uses up one of the job's retries, RESUBMIT does not.
 RETRY, RESUBMIT = "retry", "resubmit"
 
-_UNHEALTHY = "unhealthy container"
-STOPPED, NO_REASON = "it was stopped (%s): its node was drained, or left the swarm", "no reason given"
 LAST_TRY = "the last try: %s"
-MOST_REFUSED = 20
 LONGEST_PAUSE_S = 60
 # How long a queued job avoids the node that refused it (seconds).
 AVOIDED_S = 30
@@ -39,7 +35,7 @@ def record(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], prefi
     tasks = list(tasks)
     task = latest(template, tasks)
     status = task["Status"] if task else {}
-    state, error = _state(template, task)
+    state, error = state_of_try(template, task)
     if state == QUEUED and not error:
         error = _previous_error(template, tasks)
     container = status.get("ContainerStatus") or {}
@@ -61,22 +57,12 @@ def record(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], prefi
     }
 
 
-def latest(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the task of the newest try; None if swarm has not created it yet."""
-    current = [task for task in tasks if forced(task.get("Spec") or {}) == forced(template)]
-    return max(current, key=lambda task: (task.get("CreatedAt") or "", task["ID"]), default=None)
-
-
 def _previous_error(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> str:
     """Return why the previous try failed."""
     ended = [task for task in tasks if task["Status"]["State"] in ENDED]
     last = max(ended, key=lambda task: task.get("CreatedAt") or "", default=None)
-    error = _state(template, last)[1] if last else ""
+    error = state_of_try(template, last)[1] if last else ""
     return LAST_TRY % error if error else ""
-
-
-def forced(template: Mapping[str, Any]) -> int:
-    return template.get("ForceUpdate") or 0
 
 
 def tries(template: Mapping[str, Any]) -> int:
@@ -85,32 +71,6 @@ def tries(template: Mapping[str, Any]) -> int:
 
 def _number(text: str | None) -> int:
     return int(text) if text and re.fullmatch("[0-9]{1,9}", text) else 0
-
-
-def _state(template: Mapping[str, Any], task: Mapping[str, Any] | None) -> tuple[str, str]:
-    if task is None:
-        return QUEUED, ""
-    state, error = task["Status"]["State"], " ".join((task["Status"].get("Err") or "").split())
-    if state == "complete":
-        return COMPLETE, ""
-    if state in ENDED:
-        return _failure(template, error or (NO_REASON if state in ("failed", "rejected") else STOPPED % state))
-    if state in WAITING:
-        return QUEUED, error
-    if task.get("DesiredState") in ("shutdown", "remove"):
-        return STOPPING, "it is about to stop: its node is drained, or does not answer"
-    # With a time limit, swarm shows the task as starting until the task ends, because the health check never passes.
-    has_container = (task["Status"].get("ContainerStatus") or {}).get("ContainerID")
-    return (RUNNING if state == "running" or (state == "starting" and has_container) else STARTING), error
-
-
-def _failure(template: Mapping[str, Any], error: str) -> tuple[str, str]:
-    refused = refusal.parse_refusal(error)
-    if refused:
-        return REFUSED_BY_GUARD, refused.whole
-    if _UNHEALTHY in error and template["ContainerSpec"].get("Healthcheck"):
-        return TIMED_OUT, "it ran for longer than its time limit"
-    return FAILED, error
 
 
 def how_to_retry(job: Mapping[str, Any], retries: int) -> str | None:

@@ -18,6 +18,7 @@ from .._errors import Errors, GpuSwarmError
 from .._ledger.listed import Listed
 from .._mask import mask_values
 from .._swarm.manager import Manager, NotFound, Refused, SwarmError, until_written
+from .._tasks import one_shot
 from .._tasks.tasks import epoch, still_allocated
 from . import job_progress, logs
 from .definition import DIGEST, JOB, NOTHING, REMOVING, Job, public_values, variable_values
@@ -144,7 +145,7 @@ class Jobs:
                 until_written(lambda: self._write(service, lambda spec: job_progress.avoiding(spec, None, self._prefix)))
             return {**job, "left": True}
         how = job_progress.how_to_retry(job, retries)
-        starts_over = again == ALWAYS or (again == FAILED and job["state"] != job_progress.COMPLETE)
+        starts_over = again == ALWAYS or (again == FAILED and job["state"] != one_shot.COMPLETE)
         if not starts_over and not (how and job_progress.is_due(job, self._now)):
             self._save(service)
             return {**job, "left": how is not None}
@@ -173,7 +174,7 @@ class Jobs:
         self.changed = True
         if self._check_mode:
             return {**job, **next_try, "state": job_progress.PLANNED}
-        return {**job, **next_try, "state": job_progress.QUEUED, "tries": job["tries"] + 1}
+        return {**job, **next_try, "state": one_shot.QUEUED, "tries": job["tries"] + 1}
 
     def _fits_elsewhere(self, spec: Mapping[str, Any], node: str | None) -> bool:
         """Return whether the job would fit on another node now."""

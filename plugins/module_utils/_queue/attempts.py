@@ -13,8 +13,7 @@ from typing import Any, Collection, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
 from .._guard import refusal
-from .._jobs import job_progress
-from .._swarm.owned_labels import PREFIX
+from .._tasks import one_shot
 from .._tasks.tasks import ALLOCATED, WAITING, epoch
 from .queue_state import State
 from .queues import Queue, shown_duration
@@ -45,7 +44,7 @@ def progress_of(
     """
     template = service["Spec"]["TaskTemplate"]
     age = max(0.0, now - (epoch(service.get("UpdatedAt")) or now))
-    task = job_progress.latest(template, tasks)
+    task = one_shot.latest(template, tasks)
     if task is None:
         text = "swarm has no record of its task, so nobody knows whether it ran"
         return Progress(UNRECORDED, text=text, age_s=age) if age >= UNRECORDED_S else Progress(STARTS, age_s=age)
@@ -56,13 +55,13 @@ def progress_of(
         return Progress(UNPLACED, text=text, age_s=age) if age >= UNPLACED_S else Progress(STARTS, age_s=age)
     if task_state in ALLOCATED:
         return _of_allocated(service, task, queue, node in unreachable, now)._replace(node=node, age_s=age)
-    return _of_ended(service, state, tasks)._replace(node=node, age_s=age)
+    return _of_ended(template, state, task)._replace(node=node, age_s=age)
 
 
 def _of_allocated(service: Mapping[str, Any], task: Mapping[str, Any], queue: Queue | None, is_unreachable: bool, now: float) -> Progress:
     if is_unreachable:
         return Progress(LOST)
-    if job_progress.record(service, [task], PREFIX)["state"] != job_progress.RUNNING:
+    if one_shot.state_of_try(service["Spec"]["TaskTemplate"], task)[0] != one_shot.RUNNING:
         return Progress(STARTS)
     limit, since = _limit(service, queue), epoch(task["Status"].get("Timestamp"))
     if limit is not None and since is not None and now >= since + limit:
@@ -70,14 +69,14 @@ def _of_allocated(service: Mapping[str, Any], task: Mapping[str, Any], queue: Qu
     return Progress(RUNS)
 
 
-def _of_ended(service: Mapping[str, Any], state: State, tasks: Sequence[Mapping[str, Any]]) -> Progress:
-    job = job_progress.record(service, tasks, PREFIX)
-    if job["state"] == job_progress.COMPLETE:
+def _of_ended(template: Mapping[str, Any], state: State, task: Mapping[str, Any]) -> Progress:
+    ended, error = one_shot.state_of_try(template, task)
+    if ended == one_shot.COMPLETE:
         return Progress(COMPLETE, text="complete")
-    refused = refusal.parse_refusal(job["error"])
-    if refused and refused.code not in refusal.PERMANENT and len(state.avoids) < job_progress.MOST_REFUSED:
+    refused = refusal.parse_refusal(error)
+    if refused and refused.code not in refusal.PERMANENT and len(state.avoids) < one_shot.MOST_REFUSED:
         return Progress(REFUSED, text="refused: %s" % refused.text)
-    return Progress(FAILED, text="failed: %s" % job["error"])
+    return Progress(FAILED, text="failed: %s" % error)
 
 
 def _limit(service: Mapping[str, Any], queue: Queue | None) -> float | None:

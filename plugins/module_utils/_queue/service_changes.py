@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from .._jobs.job_progress import forced
+from .._tasks.one_shot import forced
 from .._tasks.tasks import NOWHERE
 from .queue_state import LABEL, State, replicas_of, to_text
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from .._jobs.job_progress import forced
+from .._tasks.one_shot import forced
 from . import attempts
 from .attempts import Progress, progress_of
 from .queue_state import ADMITTED, HELD, MOST_MEMBERS, OVER, WAITING, State, is_at_rest, replicas_of, state_of

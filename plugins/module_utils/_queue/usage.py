@@ -12,9 +12,9 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
-from .._jobs.job_progress import forced
 from .._placement.census import Port, host_ports
 from .._placement.pending import UNITS, wanted_by
+from .._tasks.one_shot import forced
 from .._tasks.tasks import ALLOCATED, WAITING, epoch
 from .queue_state import ADMITTED, State, state_of
 from .queues import Queue
