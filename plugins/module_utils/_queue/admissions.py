@@ -23,6 +23,7 @@ from .waiting import Read, Work, read
 
 # How long work that was taken back is not admitted: the first pause and the longest one (seconds).
 PAUSE_S, LONGEST_PAUSE_S = 30, 3600
+NO_HISTORY = "the swarm keeps no ended tasks, so nobody would know whether it ran; run docker swarm update --task-history-limit 5"
 
 
 class Admissions(NamedTuple):
@@ -33,12 +34,12 @@ class Admissions(NamedTuple):
     others: list[Read]
 
 
-def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused: Mapping[str, str], why_none: str = "") -> Admissions:
+def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused: Mapping[str, str], nothing: str = "") -> Admissions:
     """Return what to write. ``new_id`` returns a new id for an admission.
 
-    ``refused`` are services whose update swarm refused, with its reason. ``why_none`` is why nothing is admitted at all.
+    ``refused`` are services whose update swarm refused, with its reason. ``nothing`` is why nothing is admitted at all.
     """
-    waiting, others = _waiting(view, refused, why_none)
+    waiting, others = _waiting(view, refused, nothing)
     decisions = admit(state, view.queues, waiting, _running(view), view.now)
     units: dict[tuple[str, str, str], list[Decision]] = {}
     for decision in decisions:
@@ -50,13 +51,18 @@ def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused
     return Admissions(changes, decisions, others)
 
 
-def _waiting(view: View, refused: Mapping[str, str], why_none: str) -> tuple[list[Work], list[Read]]:
+def why_none(swarm: Mapping[str, Any]) -> str:
+    """Return why nothing may be admitted in the swarm with this specification; '' if work may."""
+    return NO_HISTORY if (swarm.get("Orchestration") or {}).get("TaskHistoryRetentionLimit") == 0 else ""
+
+
+def _waiting(view: View, refused: Mapping[str, str], nothing: str) -> tuple[list[Work], list[Read]]:
     waiting, others = [], []
     for service_id, service in sorted(view.services.items()):
         found = read(service, view.queues)
         if found is None or found.state.state in (ADMITTED, OVER):
             continue
-        problem = found.problem or why_none or refused.get(service_id, "") or _pause(service, found.state, view.now)
+        problem = found.problem or nothing or refused.get(service_id, "") or _pause(service, found.state, view.now)
         if problem or not found.work:
             others.append(found._replace(work=None, problem=problem))
         elif not found.state.admission:

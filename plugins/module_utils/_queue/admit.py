@@ -61,7 +61,7 @@ def admit(state: SwarmState, queues: Mapping[str, Queue], waiting: Iterable[Work
     decisions += [Decision(work, reason=reasons.gang_problem(text)) for work, text in problems]
     decisions.sort(key=lambda decision: (decision.work.queue, decision.work.since, decision.work.service_id))
     running = list(running)
-    current = _Round(Fleet(state, running), queues, _Used(running), now)
+    current = _Round(Fleet(state, running), queues, Used(running), now)
     for unit in _in_order(units, current):
         decisions += current.decide(unit)
     return decisions
@@ -92,7 +92,7 @@ def _rank_with_share(unit: Unit, current: _Round) -> tuple[int, bool, float, flo
     return priority, is_new, current.share_of(unit.first.queue), since, service_id, unit.first.queue
 
 
-class _Used:
+class Used:
     """What the queues and their owners use, by resource kind."""
 
     def __init__(self, running: Iterable[Running]) -> None:
@@ -107,10 +107,15 @@ class _Used:
                 used[kind] = used.get(kind, 0) + amount
 
 
+def share(used: Mapping[str, int], advertised: Mapping[str, float], weight: float) -> float:
+    """Return the share of a queue: the largest over the resource kinds of used ÷ advertised, divided by its weight."""
+    return max((amount / advertised[kind] for kind, amount in used.items() if advertised.get(kind)), default=0.0) / weight
+
+
 class _Round:
     """One decision about all units, one after the other."""
 
-    def __init__(self, fleet: Fleet, queues: Mapping[str, Queue], used: _Used, now: float) -> None:
+    def __init__(self, fleet: Fleet, queues: Mapping[str, Queue], used: Used, now: float) -> None:
         self._fleet, self._queues, self._used, self._now = fleet, queues, used, now
         self._advertised = fleet.advertised()
         self._shares: dict[str, float] = {}
@@ -123,11 +128,8 @@ class _Round:
         self._head: Head | None = None
 
     def share_of(self, queue: str) -> float:
-        """Return the share of the queue: the largest over the resource kinds, divided by its weight."""
         if queue not in self._shares:
-            used = self._used.by_queue.get(queue, {})
-            shares = [amount / self._advertised[kind] for kind, amount in used.items() if self._advertised.get(kind)]
-            self._shares[queue] = max(shares, default=0.0) / self._queues[queue].weight
+            self._shares[queue] = share(self._used.by_queue.get(queue, {}), self._advertised, self._queues[queue].weight)
         return self._shares[queue]
 
     def decide(self, unit: Unit) -> list[Decision]:

@@ -22,17 +22,16 @@ from .._placement.scheduler import SwarmState
 from .._swarm.manager import Manager, NotFound, OutOfSequence, Refused
 from .._swarm.owned_labels import PREFIX
 from .._tasks.tasks import epoch
-from .admissions import Admissions, admissions
+from .admissions import Admissions, admissions, why_none
 from .queue_state import WAITING, is_at_rest, state_of
 from .queued_services import QueuedServices
 from .queues import LABEL, Queue, from_label
 from .round_stamp import Stamp
-from .settle import Change, View, settle
+from .settle import Change, View, settle, unreachable_nodes
 from .waiting import QUEUE
 
 # The full list is read at most this often, and at least this often while work waits (seconds): nobody says when work without a queue has ended.
 AT_MOST_S, AT_LEAST_S = 10.0, 60.0
-NO_HISTORY = "the swarm keeps no ended tasks, so nobody would know whether it ran; run docker swarm update --task-history-limit 5"
 REFUSED_S = 300.0  # how long a service is left alone whose update swarm refused
 
 Tasks = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -86,7 +85,7 @@ class Admitter:
             return
         now = epoch(clock) or time.time()
         tasks = _by_service(manager.tasks_labelled(QUEUE)) if any(state_of(service).attempt for service in services.values()) else {}
-        self._write(manager, settle(View(services, tasks, queues, _unreachable(nodes), now)))
+        self._write(manager, settle(View(services, tasks, queues, unreachable_nodes(nodes), now)))
         if self._is_due(services, tasks, nodes):
             self._admit(manager, nodes, queues, cluster, now)
 
@@ -109,9 +108,8 @@ class Admitter:
     ) -> None:
         services = self.services.read(manager)
         state, tasks = _full_list(manager, nodes, services, now)
-        view = View(services, tasks, queues, _unreachable(nodes), now)
-        history = (cluster["Spec"].get("Orchestration") or {}).get("TaskHistoryRetentionLimit")
-        self.last = admissions(view, state, self._new_id, self._recently_refused(), NO_HISTORY if history == 0 else "")
+        view = View(services, tasks, queues, unreachable_nodes(nodes), now)
+        self.last = admissions(view, state, self._new_id, self._recently_refused(), why_none(cluster["Spec"]))
         self._write(manager, self.last.changes)
 
     def _recently_refused(self) -> dict[str, str]:
@@ -158,7 +156,3 @@ def _by_service(tasks: Sequence[Mapping[str, Any]]) -> Tasks:
     for task in tasks:
         found.setdefault(task.get("ServiceID") or "", []).append(task)
     return found
-
-
-def _unreachable(nodes: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    return frozenset(node["ID"] for node in nodes if node.get("Status", {}).get("State") != "ready")

@@ -35,6 +35,11 @@ class View(NamedTuple):
     now: float
 
 
+def unreachable_nodes(nodes: Iterable[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the ids of the nodes that do not answer."""
+    return frozenset(node["ID"] for node in nodes if node.get("Status", {}).get("State") != "ready")
+
+
 class Change(NamedTuple):
     """One update. ``service`` is the service as it was read: its version guards the update. ``text`` says what happens, for the journal."""
 

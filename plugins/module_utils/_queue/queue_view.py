@@ -1,0 +1,256 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Shows the queues and their work as JSON (pure): where work runs, its position, and why it waits.
+
+The reasons are those of the decision that the leader's service takes, for the lists that the caller has read. The command, the status, the metrics
+and the page show this one view.
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
+
+from .._errors import GpuSwarmError
+from .._jobs import job_progress
+from .._ledger.ledger import swarm_state
+from .._ledger.listed import Listed
+from .._placement.pending import UNITS, wanted_by
+from .._printable import printable, shortened
+from .._swarm.owned_labels import PREFIX
+from .._tasks.tasks import ALLOCATED, ENDED, assigned, epoch, stamp, utc
+from . import attempts
+from .admissions import admissions, why_none
+from .admit import Decision, Used, share
+from .attempts import progress_of
+from .packing import Fleet
+from .queue_state import ADMITTED, HELD, OVER, WAITING, State, state_of
+from .queues import LABEL, Queue, from_label
+from .settle import View, unreachable_nodes
+from .usage import running_of
+from .waiting import QUEUE, Read, Work, owner_of, queue_of, read, shown
+
+STARTING, RUNNING, LOST, REFUSED = "starting", "running", "lost", "refused"
+# The order in which states are shown.
+STATES = (RUNNING, STARTING, LOST, WAITING, REFUSED, HELD, OVER)
+# Reasons that are no decision of ``admit``.
+MAY_START, TAKEN_BACK, NOT_SERVED, CANNOT_QUEUE = "may-start", "taken-back", "not-served", "cannot-be-queued"
+
+Row = dict  # one entry of "work" or "queues"
+
+
+def view_of(listed: Listed, swarm: Mapping[str, Any], now: float) -> dict[str, Any]:
+    """Return the view of a swarm. ``swarm`` is its specification, which has the queues in a label."""
+    try:
+        queues, problem = from_label((swarm.get("Labels") or {}).get(LABEL)), why_none(swarm)
+    except GpuSwarmError as unreadable:
+        queues, problem = {}, unreadable.message
+    return queue_view(listed, queues, now, problem)
+
+
+def queue_view(listed: Listed, queues: Mapping[str, Queue], now: float, problem: str = "") -> dict[str, Any]:
+    """Return ``{"queues": [...], "work": [...], "problem": problem}``. ``problem`` is why nothing is admitted at all.
+
+    ``work`` is in the order of STATES, and waiting work in the order in which it may start. Times are UTC text, unknown times None.
+    """
+    services = {service["ID"]: service for service in listed.services if QUEUE in (service["Spec"].get("Labels") or {})}
+    if not services and not queues:
+        return {"queues": [], "work": [], "problem": problem}
+    own: dict[str, list[Mapping[str, Any]]] = {}
+    kept = {node for service in services.values() for node in state_of(service).keeps}
+    others: list[Mapping[str, Any]] = []  # tasks of services in no queue that are on kept nodes
+
+    def each_task() -> Iterator[Mapping[str, Any]]:
+        for task in listed.tasks:
+            if task.get("ServiceID") in services:
+                own.setdefault(task["ServiceID"], []).append(task)
+            elif task.get("NodeID") in kept and task["Status"]["State"] in ALLOCATED:
+                others.append(task)
+            yield task
+
+    state = swarm_state(listed._replace(tasks=each_task()), PREFIX)
+    view = View(services, own, queues, unreachable_nodes(listed.nodes), now)
+    found = admissions(view, state, lambda: "", {}, problem)
+    names = {service["ID"]: service["Spec"]["Name"] for service in listed.services}
+    seen = _Seen(view, {node["ID"]: printable(node.get("Description", {}).get("Hostname") or node["ID"]) for node in listed.nodes}, others, names)
+    work = [_of_decision(seen, decision) for decision in found.decisions] + [_of_other(seen, one) for one in found.others]
+    decided = {row["service_id"] for row in work}
+    work += [_of_rest(seen, service) for service_id, service in sorted(services.items()) if service_id not in decided]
+    work.sort(key=lambda row: (STATES.index(row["state"]), *_order(row)))
+    return {"queues": _queues(view, Fleet(state, ()).advertised(), work), "work": work, "problem": problem}
+
+
+class _Seen(NamedTuple):
+    """``hostnames`` by node id. ``others`` are the tasks on kept nodes that belong to no queue. ``names`` of all services by id."""
+
+    view: View
+    hostnames: Mapping[str, str]
+    others: Sequence[Mapping[str, Any]]
+    names: Mapping[str, str]
+
+
+def _order(row: Row) -> tuple[Any, ...]:
+    """Return the order within a state. Waiting work keeps the order of the decision: first what starts now, last what has no position."""
+    if row["state"] == WAITING:
+        return (0 if row["reason"] == MAY_START else 1 if row["position"] else 2,)
+    return row["queue"], row["since"] or "", row["service"]
+
+
+def _queues(view: View, advertised: Mapping[str, float], work: Iterable[Row]) -> list[Row]:
+    running = (running_of(service, view.tasks.get(service_id, ()), view.queues, view.now) for service_id, service in view.services.items())
+    used = Used(one for uses in running for one in uses)
+    counts: dict[tuple[str, str], int] = {}
+    for row in work:
+        key = row["queue"], RUNNING if row["state"] in (STARTING, RUNNING, LOST) else row["state"]
+        counts[key] = counts.get(key, 0) + 1
+    return [
+        {
+            "queue": name,
+            "weight": queue.weight,
+            "priority": queue.priority,
+            "time_limit_s": queue.time_limit_s,
+            "max": dict(queue.most),
+            "per_owner": dict(queue.per_owner),
+            "used": used.by_queue.get(name, {}),
+            "share": round(share(used.by_queue.get(name, {}), advertised, queue.weight), 4),
+            "waiting": counts.get((name, WAITING), 0),
+            "running": counts.get((name, RUNNING), 0),
+        }
+        for name, queue in sorted(view.queues.items())
+    ]
+
+
+# -- one service -----------------------------------------------------------------------------------------------------
+
+
+def _row(seen: _Seen, service: Mapping[str, Any], work: Work | None = None, **more: Any) -> Row:
+    """Return the row of a service. ``work`` is the service as read before; without it, the service is read here."""
+    if work is None:
+        found = read(service, seen.view.queues)
+        work = found.work if found else None
+    name = queue_of(service) or ""
+    queue = seen.view.queues.get(name)
+    row = {
+        "service": shown(service["Spec"]["Name"]),
+        "service_id": service["ID"],
+        "queue": name,
+        "owner": owner_of(service),
+        "state": WAITING,
+        "position": None,
+        "since": utc(service.get("CreatedAt")),
+        "node": None,
+        "kept": [],
+        "starts_by": None,
+        "reason": "",
+        "text": "",
+        "attempt": state_of(service).attempt,
+        "gang": work.gang and {"name": work.gang.name, "rank": work.gang.rank, "size": work.gang.size} if work else None,
+        "amounts": {kind: amount for kind, amount in wanted_by(service["Spec"]["TaskTemplate"]).items() if kind not in UNITS},
+        "priority": (queue.priority if queue else 0) if work is None or work.priority is None else work.priority,
+        "time_limit_s": work.time_limit_s if work else queue and queue.time_limit_s,
+        "ends": None,
+        "taken": [],
+    }
+    return {**row, **more}
+
+
+def _of_decision(seen: _Seen, decision: Decision) -> Row:
+    service = seen.view.services[decision.work.service_id]
+    if decision.node:
+        text = "it fits on %s now; the service of the leading manager starts it in its next round" % seen.hostnames.get(decision.node, decision.node)
+        return _row(seen, service, decision.work, reason=MAY_START, text=text)
+    taken = _taken(seen, service, decision)
+    reason = decision.reason
+    return _row(
+        seen,
+        service,
+        decision.work,
+        position=decision.position or None,
+        kept=[seen.hostnames.get(node, node) for node in decision.keeps],
+        starts_by=None if decision.starts_by is None else stamp(decision.starts_by),
+        reason=reason.code if reason else "",
+        text="%s%s" % (reason.text if reason else "", _taken_text(taken)),
+        taken=taken,
+    )
+
+
+def _taken(seen: _Seen, service: Mapping[str, Any], decision: Decision) -> list[Row]:
+    """Return which tasks in no queue began on the nodes after these were kept for the work, and what they got. Swarm does not know the queues."""
+    state, since = state_of(service), epoch(service.get("UpdatedAt"))
+    if not decision.keeps or state.keeps != decision.keeps or since is None:
+        return []
+    return [
+        {
+            "service": printable(str(seen.names.get(task.get("ServiceID") or "", "a removed service"))),
+            "node": seen.hostnames.get(task["NodeID"], task["NodeID"]),
+            "kind": kind,
+            "amount": len(values) if isinstance(values, list) else values,
+            "since": utc(task["Status"].get("Timestamp")),
+        }
+        for task in seen.others
+        if task["NodeID"] in decision.keeps and (epoch(task["Status"].get("Timestamp")) or 0.0) > since
+        for kind, values in sorted(assigned(task).items())
+        if kind in decision.work.amounts
+    ]
+
+
+def _taken_text(taken: Sequence[Row]) -> str:
+    if not taken:
+        return ""
+    texts = ["%s (%d %s on %s since %s)" % (one["service"], one["amount"], one["kind"], one["node"], one["since"]) for one in taken]
+    return "; work in no queue took room there meanwhile: %s" % shortened(texts)
+
+
+def _of_other(seen: _Seen, one: Read) -> Row:
+    """Return a service that waits, but not for its turn. ``one.problem`` says why."""
+    service = seen.view.services[one.service_id]
+    if one.state.state == HELD:
+        return _row(seen, service, state=HELD, since=utc(service.get("UpdatedAt")), reason=HELD, text=one.problem)
+    found = read(service, seen.view.queues)
+    if found and found.problem:
+        return _row(seen, service, state=REFUSED, reason=CANNOT_QUEUE, text=found.problem)
+    code = TAKEN_BACK if one.state.result.startswith(attempts.TAKEN_BACK) else NOT_SERVED
+    return _row(seen, service, reason=code, text=one.problem)
+
+
+def _of_rest(seen: _Seen, service: Mapping[str, Any]) -> Row:
+    """Return a service that was admitted, is over, or is being taken back."""
+    view, state = seen.view, state_of(service)
+    tasks = view.tasks.get(service["ID"], ())
+    if state.state == ADMITTED:
+        return _admitted(seen, service, state, tasks)
+    if state.state == WAITING:
+        return _row(seen, service, reason=TAKEN_BACK, text="it is being %s" % (state.result or attempts.TAKEN_BACK))
+    task = job_progress.latest(service["Spec"]["TaskTemplate"], tasks)
+    ended = task["Status"].get("Timestamp") if task and task["Status"]["State"] in ENDED else service.get("UpdatedAt")
+    stops = [one for one in tasks if one["Status"]["State"] in ALLOCATED]
+    text = state.result + ("; its container is about to stop" if stops else "")
+    return _row(seen, service, state=OVER, since=utc(ended), node=_hostname(seen, state.node), text=text)
+
+
+def _admitted(seen: _Seen, service: Mapping[str, Any], state: State, tasks: Sequence[Mapping[str, Any]]) -> Row:
+    view = seen.view
+    row = _row(seen, service, node=_hostname(seen, state.node), since=utc(service.get("UpdatedAt")))
+    progress = progress_of(service, state, tasks, view.queues.get(row["queue"]), view.unreachable, view.now)
+    task = job_progress.latest(service["Spec"]["TaskTemplate"], tasks)
+    changed = utc(task["Status"].get("Timestamp")) if task else None
+    if progress.kind in (attempts.RUNS, attempts.TOO_LONG):
+        began = epoch(changed)
+        ends = None if began is None or row["time_limit_s"] is None else stamp(began + row["time_limit_s"])
+        text = "its time limit is over, so it is about to be stopped" if progress.kind == attempts.TOO_LONG else ""
+        return dict(row, state=RUNNING, since=changed, ends=ends, text=text)
+    if progress.kind == attempts.LOST:
+        text = "%s does not answer, so its container may still run; 'gpu-swarm retry %s' runs it elsewhere" % (row["node"], row["service"])
+        return dict(row, state=LOST, since=changed, text=text)
+    if progress.kind in (attempts.COMPLETE, attempts.FAILED):
+        return dict(row, state=OVER, since=changed, text=progress.text)
+    if progress.kind == attempts.REFUSED:
+        return dict(row, node=None, reason=TAKEN_BACK, text=progress.text)
+    text = progress.text or ("swarm shows its task as %s" % task["Status"]["State"] if task else "swarm has not created its task yet")
+    return dict(row, state=STARTING, text=text)
+
+
+def _hostname(seen: _Seen, node: str) -> str | None:
+    return seen.hostnames.get(node, node) or None
