@@ -14,12 +14,12 @@ from __future__ import annotations
 from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
-from .._jobs import job_progress
 from .._ledger.ledger import swarm_state
 from .._ledger.listed import Listed
 from .._placement.pending import UNITS, wanted_by
 from .._printable import printable, shortened
 from .._swarm.owned_labels import PREFIX
+from .._tasks import one_shot
 from .._tasks.tasks import ALLOCATED, ENDED, assigned, epoch, stamp, utc
 from . import attempts
 from .admissions import admissions, why_none
@@ -223,7 +223,7 @@ def _of_rest(seen: _Seen, service: Mapping[str, Any]) -> Row:
         return _admitted(seen, service, state, tasks)
     if state.state == WAITING:
         return _row(seen, service, reason=TAKEN_BACK, text="it is being %s" % (state.result or attempts.TAKEN_BACK))
-    task = job_progress.latest(service["Spec"]["TaskTemplate"], tasks)
+    task = one_shot.latest(service["Spec"]["TaskTemplate"], tasks)
     ended = task["Status"].get("Timestamp") if task and task["Status"]["State"] in ENDED else service.get("UpdatedAt")
     stops = [one for one in tasks if one["Status"]["State"] in ALLOCATED]
     text = state.result + ("; its container is about to stop" if stops else "")
@@ -234,7 +234,7 @@ def _admitted(seen: _Seen, service: Mapping[str, Any], state: State, tasks: Sequ
     view = seen.view
     row = _row(seen, service, node=_hostname(seen, state.node), since=utc(service.get("UpdatedAt")))
     progress = progress_of(service, state, tasks, view.queues.get(row["queue"]), view.unreachable, view.now)
-    task = job_progress.latest(service["Spec"]["TaskTemplate"], tasks)
+    task = one_shot.latest(service["Spec"]["TaskTemplate"], tasks)
     changed = utc(task["Status"].get("Timestamp")) if task else None
     if progress.kind in (attempts.RUNS, attempts.TOO_LONG):
         began = epoch(changed)
