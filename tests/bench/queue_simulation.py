@@ -4,20 +4,24 @@
 
 """Simulates weeks of jobs on 50 nodes with 8 GPUs: how long jobs wait with plain Swarm, with first come first served, and with the queue.
 
-``python -m tests.bench.queue_simulation`` prints only this. The seeds are fixed. The distributions are published, the traces are not used:
+``python -m tests.bench.queue_simulation`` prints only this. The seeds are fixed. Sizes and durations come from figures about two published traces.
+The traces themselves are not used:
 
-- *philly*: sizes and durations as Narayanan et al. sample them after Microsoft's Philly trace (OSDI 2020, section 7.1; Jeon et al., ATC 2019).
-- *helios*: durations with the median (206 s) and mean (6,652 s) of the GPU jobs in SenseTime's Helios trace (Hu et al., SC 2021), as a log-normal
-  distribution that ends at 7 days. There more than half of the jobs have one GPU. The shares of the other sizes are our choice, because a job has at
-  most 8 GPUs here.
+- *philly*: Microsoft's trace (Jeon et al., USENIX ATC 2019). Durations by size come from the runtime figure in ``msr-fiddle/philly-traces``. The
+  shares of the sizes are fitted: all sizes together have about the durations of all jobs, which ``S-Lab-System-Group/HeliosArtifact`` plots beside
+  its own. The fit cannot tell 2 GPUs from 4.
+- *helios*: SenseTime's trace (Hu et al., SC 2021). The shares of the sizes, the mean duration of each size, and the durations of all GPU jobs come
+  from the figures and the summary in ``S-Lab-System-Group/HeliosArtifact``. Each size has the durations of all jobs, times its own mean, divided by
+  the mean of all.
 
-Jobs arrive at random, so often that their work is a given part of what the GPUs can do. A time limit is the duration times 1 to 5.
+Jobs with more than 8 GPUs are left out, because a job has one node here. A job runs at most 7 days. Jobs arrive at random, so often that their work
+is a given part of what the GPUs can do. A time limit is the duration times 1 to 5.
 """
 
 from __future__ import annotations
 
+import bisect
 import heapq
-import math
 import random
 import statistics
 import sys
@@ -49,24 +53,43 @@ class Outcome(NamedTuple):
     busy: float  # percent of the GPUs, from the end of the warm-up to the last arrival
 
 
-def philly(chance: random.Random) -> tuple[int, float]:
-    low, high = (1.5, 3.0) if chance.random() < 0.8 else (3.0, 4.0)
-    return chance.choices((1, 2, 4, 8), (70, 10, 15, 5))[0], 60 * 10 ** chance.uniform(low, high)
+# Durations at these percentiles. Between two of them, the logarithm of the duration is a straight line.
+PERCENT = (0, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 100)
+PHILLY_MINUTES = {  # by the number of GPUs
+    1: (0.1, 0.68, 0.94, 1.2, 3.7, 10, 19, 31, 44, 90, 241, 692, 2700, 5100, 7500, 10080),
+    2: (0.1, 0.23, 0.31, 0.59, 2.9, 12.5, 30, 209, 605, 1464, 3399, 6497, 10080, 10080, 10080, 10080),
+    8: (0.1, 0.65, 1.4, 7.8, 20, 63, 197, 432, 1212, 2728, 5744, 10080, 10080, 10080, 10080, 10080),
+}
+PHILLY_MINUTES[4] = PHILLY_MINUTES[2]  # the figure has 1, 2 to 4, 5 to 8 and more
+HELIOS_SECONDS = (1, 2, 14, 43, 84, 139, 201, 318, 637, 1486, 6969, 20661, 75471, 145778, 248601, LONGEST_S)
+HELIOS_MEAN, HELIOS_MEANS = 6652, {1: 3719, 2: 16607, 4: 10724, 8: 12671}  # seconds: all GPU jobs, and by the number of GPUs
+SHARES = {"philly": {1: 84, 2: 3, 4: 3, 8: 10}, "helios": {1: 76, 2: 3, 4: 6, 8: 15}}  # percent of the jobs
 
 
-def helios(chance: random.Random) -> tuple[int, float]:
-    sigma = math.sqrt(2 * math.log(6652 / 206))
-    return chance.choices((1, 2, 4, 8), (55, 10, 10, 25))[0], min(206 * math.exp(chance.gauss(0, sigma)), LONGEST_S)
+def at(percent: float, durations: Sequence[float]) -> float:
+    """Return the duration at a percentile."""
+    after = max(1, bisect.bisect_left(PERCENT, percent))
+    low, high = PERCENT[after - 1], PERCENT[after]
+    return durations[after - 1] * (durations[after] / durations[after - 1]) ** ((percent - low) / (high - low))
 
 
-# How to draw (GPUs, duration) of one job, and how many jobs there are: those of one to three weeks.
-WORKLOADS = {"philly": (philly, 6000), "helios": (helios, 10000)}
+def philly(gpus: int, percent: float) -> float:
+    return 60 * at(percent, PHILLY_MINUTES[gpus])
+
+
+def helios(gpus: int, percent: float) -> float:
+    return min(at(percent, HELIOS_SECONDS) * HELIOS_MEANS[gpus] / HELIOS_MEAN, LONGEST_S)
+
+
+# The duration of a job (seconds) by GPUs and percentile, and how many jobs there are: those of two to five weeks.
+WORKLOADS = {"philly": (philly, 6000), "helios": (helios, 20000)}
 
 
 def jobs_of(workload: str, load: float, seed: int, most: int | None = None) -> list[Job]:
     chance = random.Random(seed)
-    draw, number_of_jobs = WORKLOADS[workload]
-    sizes = [draw(chance) for _number in range(most or number_of_jobs)]
+    duration, number_of_jobs = WORKLOADS[workload]
+    gpus_of = chance.choices(*zip(*SHARES[workload].items(), strict=True), k=most or number_of_jobs)
+    sizes = [(gpus, duration(gpus, chance.uniform(0, 100))) for gpus in gpus_of]
     span = sum(gpus * duration for gpus, duration in sizes) / (NODES * GPUS * load)
     arrivals = sorted(chance.uniform(0, span) for _size in sizes)
     return [
