@@ -14,7 +14,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 from .._program.lifetime import Lifetime, say
 from .._swarm.manager import BY_SOCKET, Manager, SwarmError, connect
-from .node_events import Bell
+from .bell import Bell
 
 # The time between polls without events (seconds): with an open stream of events, and without one.
 LISTENING_S, POLL_S = 15, 5

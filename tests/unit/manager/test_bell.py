@@ -10,7 +10,7 @@ import select
 
 import pytest
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.node_events import LONGEST_S, PAUSE_S, Bell
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.bell import LONGEST_S, PAUSE_S, Bell
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import SwarmError
 
 
