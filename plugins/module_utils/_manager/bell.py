@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Wakes the service on a manager when a node of the swarm changes: the node's labels, the node's state, or the leader.
+"""Wakes the service on a manager when a node of the swarm changes (the node's labels, the node's state, or the leader) or a service.
 
-A manager sends events of nodes at once. The events only wake the service, and the service then reads the nodes again. The service also polls from
-time to time, because dockerd drops events for a slow reader. If dockerd has lost its own watch of the swarm, it sends no events until it is restarted
-(moby, noderunner.go: watchClusterEvents).
+A manager sends events at once. The events only wake the service, and the service then reads again. The service also polls from time to time, because
+dockerd drops events for a slow reader. If dockerd has lost its own watch of the swarm, it sends no events until it is restarted (moby, noderunner.go:
+watchClusterEvents).
 Private to this collection; it may change without notice.
 """
 
@@ -26,7 +26,7 @@ _CHUNK = 1 << 16
 
 
 class Bell:
-    """Rings after each change of a node. ``listen()`` opens a stream, and yields when the stream is open and at each event."""
+    """Rings at each event. ``listen()`` opens a stream, and yields when the stream is open and at each event."""
 
     def __init__(self, listen: Callable[[], Iterable[object]], pause: Callable[[float], object] = time.sleep) -> None:
         self._listen = listen

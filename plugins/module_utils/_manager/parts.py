@@ -37,7 +37,7 @@ _PRIVATE = ("tmp", "var/tmp")  # the service has its own temporary directories. 
 _NOTE = (
     "To remove its parts, set\n# swarm_member_react, gpu_swarm_record and gpu_swarm_page to false, and run fleet.gpu_swarm.prune_jobs -e timer=false"
 )
-_DESCRIPTION = "Pauses nodes of this Docker swarm with faults of their GPUs, writes metrics, record and page, and removes finished jobs"
+_DESCRIPTION = "Pauses nodes of this Docker swarm with faults of their GPUs, starts work of queues, writes metrics and a page, removes finished jobs"
 # With OOMPolicy=continue the first process continues if memory runs out and the kernel ends the second process.
 _SERVICE = """\
 Type=notify

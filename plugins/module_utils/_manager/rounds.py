@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs the rounds of a process. In each round, the process reads the list of nodes, acts on the list, and waits for the next change of a node.
+"""Runs the rounds of a process. In each round, the process reads the list of nodes, acts on the list, and waits for the next event.
 
 Private to this collection; it may change without notice.
 """
@@ -10,7 +10,7 @@ Private to this collection; it may change without notice.
 from __future__ import annotations
 
 import time
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from .._program.lifetime import Lifetime, say
 from .._swarm.manager import BY_SOCKET, Manager, SwarmError, connect
@@ -28,10 +28,24 @@ Nodes = Sequence[Mapping[str, Any]]
 Act = Callable[[Manager, Nodes], "float | None"]
 
 
-class Rounds:
-    """The rounds of one process. Each round calls ``alive``. If the calls stop, the supervisor ends the process."""
+def node_events(manager: Manager) -> Iterable[object]:
+    return manager.events("node")
 
-    def __init__(self, docker_socket: str, act: Act, alive: Callable[[], object], connect: Callable[..., Manager] = connect) -> None:
+
+class Rounds:
+    """The rounds of one process. Each round calls ``alive``. If the calls stop, the supervisor ends the process.
+
+    ``listen(manager)`` yields when the stream of events is open, and at each event.
+    """
+
+    def __init__(
+        self,
+        docker_socket: str,
+        act: Act,
+        alive: Callable[[], object],
+        connect: Callable[..., Manager] = connect,
+        listen: Callable[[Manager], Iterable[object]] = node_events,
+    ) -> None:
         self._socket = docker_socket
         self._act = act
         self._alive = alive
@@ -39,7 +53,7 @@ class Rounds:
         self._manager: Manager | None = None
         self._failure: str | None = None
         self.lifetime = Lifetime()
-        self.bell = Bell(lambda: self._connected().node_events())
+        self.bell = Bell(lambda: listen(self._connected()))
 
     def run(self) -> None:
         """Run rounds until systemd ends the service."""

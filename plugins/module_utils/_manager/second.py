@@ -46,9 +46,9 @@ class Second:
             # This code runs in a service, without an AnsibleModule.
             status = subprocess.call(self._command, env=environment)  # pylint: disable=ansible-bad-function
         except OSError as problem:
-            say("the second process (metrics, record, page, jobs) cannot be started: %s. Nodes with faults are still paused." % problem)
+            say("the second process (queues, metrics, page, jobs) cannot be started: %s. Nodes with faults are still paused." % problem)
             return
         if status == RESTART_SERVICE:
             os.kill(os.getpid(), signal.SIGTERM)
         elif status != -signal.SIGTERM and status != 0:
-            say("the second process (metrics, record, page, jobs) ended (%d) and is started again. Nodes with faults are still paused." % status)
+            say("the second process (queues, metrics, page, jobs) ended (%d) and is started again. Nodes with faults are still paused." % status)

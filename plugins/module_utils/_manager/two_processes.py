@@ -23,6 +23,7 @@ from .._metrics.keeper import Keeper
 from .._node.manager_state import DIRECTORIES, JOBS, PAGE, PAUSE, RECORD, SHARED, TEMPLATE
 from .._program.installed import SETTINGS
 from .._program.lifetime import notify, publish, say
+from .._queue.admitter import Admitter
 from .._record.recorder import Recorder
 from .directories import Directories
 from .fleet_view import FleetView
@@ -72,24 +73,27 @@ def _run_first(settings: Mapping[str, Any]) -> None:
 
 def _run_second(settings: Mapping[str, Any], alive: Callable[[], object]) -> None:
     alive()
-    parts = _parts(settings)
+    admitter = Admitter(say)
+    parts = _parts(settings, admitter)
 
-    def act(manager: Any, nodes: Nodes) -> None:
-        leads = leads_swarm(manager.node_id, nodes)
+    def act(manager: Any, nodes: Nodes) -> float | None:
+        leads, waits = leads_swarm(manager.node_id, nodes), []
         for part in parts:
-            part(manager, nodes, leads)
+            waits.append(part(manager, nodes, leads))
             alive()
+        return min((wait for wait in waits if wait is not None), default=None)
 
-    Rounds(settings["docker_socket"], act, alive).run()
+    Rounds(settings["docker_socket"], act, alive, listen=lambda manager: admitter.services.follow(manager.events("node", "service"))).run()
 
 
-def _parts(settings: Mapping[str, Any]) -> list[Callable[..., None]]:
+def _parts(settings: Mapping[str, Any], admitter: Admitter) -> list[Callable[..., float | None]]:
+    """Return the parts in their order. A part returns the seconds until the next round must begin, or None without such a limit."""
     paths = [(settings.get(part) or {}).get(name) or "" for part, name in DIRECTORIES.items()]
-    parts: list[Callable[..., None]] = [Directories([*paths, *_shared(settings).values()], _restart_service)]
+    parts: list[Callable[..., float | None]] = [Directories([*paths, *_shared(settings).values()], _restart_service)]
     if settings.get(PAUSE):
         metrics = Keeper(settings[PAUSE]["metrics_directory"], say)
         parts += [LeaderClaims(say), metrics.remove_former]
-    parts.append(Readings(observers(settings), say))
+    parts += [admitter, Readings(observers(settings), say)]
     if settings.get(JOBS):
         parts.append(RemovalOfJobs({**settings[JOBS], "docker_socket": settings["docker_socket"]}))
     return parts

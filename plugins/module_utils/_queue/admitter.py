@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import time
+from math import inf
 from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from .._errors import GpuSwarmError
@@ -23,13 +24,16 @@ from .._swarm.manager import Manager, NotFound, OutOfSequence, Refused
 from .._swarm.owned_labels import PREFIX
 from .._tasks.tasks import epoch
 from .admissions import Admissions, admissions, why_none
-from .queue_state import WAITING, is_at_rest, state_of
+from .queue_state import ADMITTED, WAITING, is_at_rest, state_of
 from .queued_services import QueuedServices
 from .queues import LABEL, Queue, from_label
 from .round_stamp import Stamp
 from .settle import Change, View, settle, unreachable_nodes
 from .waiting import QUEUE
 
+AGAIN_S = 1.0  # the next round after an update, and the shortest time between two rounds
+EVERY_S = 5.0  # how often the tasks of services of queues are listed while work is admitted
+SHARE = 0.05  # the largest part of the time to spend on listing them; the same for the full list with its decision
 # The full list is read at most this often, and at least this often while work waits (seconds): nobody says when work without a queue has ended.
 AT_MOST_S, AT_LEAST_S = 10.0, 60.0
 REFUSED_S = 300.0  # how long a service is left alone whose update swarm refused
@@ -51,15 +55,18 @@ class Admitter:
         self._leads = False
         self._failure = ""
         self._refused: dict[str, tuple[float, str]] = {}  # when swarm refused an update of a service, and why
-        self._looked: float | None = None  # when the full list was read
+        self._polled, self._poll_took_s = -inf, 0.0  # when the tasks of services of queues were listed, and how long that took
+        self._looked, self._look_took_s = -inf, 0.0  # when the full list was read, and how long that took with the decision
         self._looked_at: object = None  # what had changed by then
         self.last: Admissions | None = None
 
-    def __call__(self, manager: Manager, nodes: Sequence[Mapping[str, Any]], leads: bool) -> None:
+    def __call__(self, manager: Manager, nodes: Sequence[Mapping[str, Any]], leads: bool) -> float | None:
+        """Return the seconds until the next round must begin, even without an event; None without such a limit."""
+        wait = None
         try:
             if leads:
-                self._leads = True
-                self._round(manager, nodes)
+                self._leads, wait = True, EVERY_S
+                wait = self._round(manager, nodes)
             elif self._leads:
                 self._leads = False
                 self._stamp.give_up(manager)
@@ -69,62 +76,76 @@ class Admitter:
             self._report(problem.message)
         except Exception as problem:  # do not fail, because the other parts of the service must continue
             self._report("%r. Please report that." % problem)
+        return None if wait is None or wait == inf else max(AGAIN_S, wait)
 
     def _report(self, failure: str) -> None:
         if failure and failure != self._failure:
             self._say("the queues could not be served: %s" % failure)
         self._failure = failure
 
-    def _round(self, manager: Manager, nodes: Sequence[Mapping[str, Any]]) -> None:
+    def _round(self, manager: Manager, nodes: Sequence[Mapping[str, Any]]) -> float | None:
         services = self.services.read(manager)
         if all(map(is_at_rest, services.values())):
-            return
+            return None
+        started = self._clock()
+        if started < self._polled + self._poll_took_s / SHARE:
+            return self._polled + self._poll_took_s / SHARE - started
         cluster, clock = manager.cluster()
         queues = from_label((cluster["Spec"].get("Labels") or {}).get(LABEL))
         if not self._stamp.take(manager, cluster):
-            return
+            return None
         now = epoch(clock) or time.time()
         tasks = _by_service(manager.tasks_labelled(QUEUE)) if any(state_of(service).attempt for service in services.values()) else {}
-        self._write(manager, settle(View(services, tasks, queues, unreachable_nodes(nodes), now)))
-        if self._is_due(services, tasks, nodes):
-            self._admit(manager, nodes, queues, cluster, now)
+        changes = settle(View(services, tasks, queues, unreachable_nodes(nodes), now))
+        self._polled, self._poll_took_s = started, self._clock() - started
+        has_written = self._write(manager, changes)
+        until_full_list = self._until_full_list(services, tasks, nodes)
+        if until_full_list <= 0:
+            has_written = self._admit(manager, nodes, queues, cluster, now) or has_written
+            self._look_took_s = self._clock() - self._looked
+        if has_written:
+            return AGAIN_S
+        runs = any(state.state == ADMITTED or state.admission for state in map(state_of, services.values()))
+        until_poll = started + max(EVERY_S, self._poll_took_s / SHARE) - self._clock() if runs else inf
+        return min(until_poll, until_full_list if until_full_list > 0 else inf)
 
-    def _is_due(self, services: Mapping[str, Mapping[str, Any]], tasks: Tasks, nodes: Sequence[Mapping[str, Any]]) -> bool:
-        """Return whether it is time to read the full list: work waits, and something changed."""
+    def _until_full_list(self, services: Mapping[str, Mapping[str, Any]], tasks: Tasks, nodes: Sequence[Mapping[str, Any]]) -> float:
+        """Return the seconds until the full list is read: at most 0 if it is read now, inf if no work waits. After a change it is read sooner."""
         if all(state_of(service).state != WAITING for service in services.values()):
-            return False
+            return inf
         versions = sorted((service["ID"], service["Version"]["Index"]) for service in services.values())
         states = sorted((task["ID"], task["Status"]["State"]) for own in tasks.values() for task in own)
         looks = (versions, states, [(node["ID"], node.get("Status", {}).get("State"), node["Spec"].get("Availability")) for node in nodes])
         now = self._clock()
-        passed = AT_LEAST_S if self._looked is None else now - self._looked
-        if passed < (AT_MOST_S if looks != self._looked_at else AT_LEAST_S):
-            return False
+        interval = max(AT_MOST_S if looks != self._looked_at else AT_LEAST_S, self._look_took_s / SHARE)
+        if now < self._looked + interval:
+            return self._looked + interval - now
         self._looked, self._looked_at = now, looks
-        return True
+        return 0.0
 
     def _admit(
         self, manager: Manager, nodes: Sequence[Mapping[str, Any]], queues: Mapping[str, Queue], cluster: Mapping[str, Any], now: float
-    ) -> None:
+    ) -> bool:
         services = self.services.read(manager)
         state, tasks = _full_list(manager, nodes, services, now)
         view = View(services, tasks, queues, unreachable_nodes(nodes), now)
         self.last = admissions(view, state, self._new_id, self._recently_refused(), why_none(cluster["Spec"]))
-        self._write(manager, self.last.changes)
+        return self._write(manager, self.last.changes)
 
     def _recently_refused(self) -> dict[str, str]:
         now = self._clock()
         self._refused = {service_id: one for service_id, one in self._refused.items() if now - one[0] < REFUSED_S}
         return {service_id: text for service_id, (_since, text) in self._refused.items()}
 
-    def _write(self, manager: Manager, changes: Sequence[Change]) -> None:
-        """Write the changes one after the other. The services are read again before the next decision."""
-        refused = self._recently_refused()
+    def _write(self, manager: Manager, changes: Sequence[Change]) -> bool:
+        """Write the changes one after the other, and return whether one was tried. The services are read again before the next decision."""
+        refused, is_one_tried = self._recently_refused(), False
         for change in changes:
             service = change.service
             if service["ID"] in refused or not self._stamp.is_valid():
                 continue
             self.services.changed(service["ID"])
+            is_one_tried = True
             try:
                 manager.update_service(service["ID"], service["Version"]["Index"], change.spec)
                 self._say("queue: %s: %s" % (service["Spec"]["Name"], change.text))
@@ -133,6 +154,7 @@ class Admitter:
             except Refused as problem:
                 self._refused[service["ID"]] = (self._clock(), problem.message)
                 self._say("queue: %s could not be changed: %s" % (service["Spec"]["Name"], problem.message))
+        return is_one_tried
 
 
 def _full_list(

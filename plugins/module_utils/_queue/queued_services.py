@@ -10,30 +10,44 @@ Private to this collection; it may change without notice.
 from __future__ import annotations
 
 import time
-from collections import deque
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping
 
-from .._swarm.manager import Manager, NotFound
+from .._swarm.manager import ANY, Manager, NotFound
 from .waiting import QUEUE
 
 # When all services are listed again (seconds): if events say what changed, and without events. dockerd drops events for a slow reader.
 LISTENING_S, POLL_S = 300.0, 10.0
 MOST_READ = 50  # if more services changed, one list is cheaper
+_ALL = ""  # instead of a service's id: any service may have changed
 
 
 class QueuedServices:
-    """A thread that reads events calls ``changed`` and sets ``listens``."""
+    """The services of queues as they were last read. Another thread reads events, and says which services to read again."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._services: dict[str, Mapping[str, Any]] = {}
         self._listed: float | None = None
-        self._changed: deque[str] = deque()
+        self._changed: set[str] = set()
         self.listens = False
+
+    def follow(self, events: Iterable[tuple[str, str]]) -> Iterator[None]:
+        """Yield at each event of a manager, after noting what it changed. Called from another thread."""
+        try:
+            for kind, service_id in events:
+                self.listens = True
+                if (kind, service_id) == ANY:
+                    self.changed(_ALL)
+                elif kind == "service":
+                    self.changed(service_id)
+                yield
+        finally:
+            self.listens = False
 
     def changed(self, service_id: str) -> None:
         """Have the service read again. May be called from any thread."""
-        self._changed.append(service_id)
+        if len(self._changed) <= MOST_READ:  # with more, all services are listed, so a manager that does not lead keeps only these
+            self._changed.add(service_id)
 
     def forget(self) -> None:
         """Have all services read again."""
@@ -41,21 +55,18 @@ class QueuedServices:
 
     def read(self, manager: Manager) -> Mapping[str, Mapping[str, Any]]:
         """Return the services of queues by id. Raises SwarmError."""
-        changed = []
+        ids = set()
         while self._changed:
-            changed.append(self._changed.popleft())
-        ids = set(changed)
+            ids.add(self._changed.pop())
         now = self._clock()
-        if self._listed is None or now - self._listed >= (LISTENING_S if self.listens else POLL_S) or len(ids) > MOST_READ:
+        listed, self._listed = self._listed, None  # if reading fails, all services are listed next time
+        if listed is None or now - listed >= (LISTENING_S if self.listens else POLL_S) or _ALL in ids or len(ids) > MOST_READ:
             self._services = {service["ID"]: service for service in manager.each_service(QUEUE)}
-            self._listed = now
-            return self._services
-        try:
+            listed = now
+        else:
             for service_id in sorted(ids):
                 self._read_one(manager, service_id)
-        except Exception:
-            self._changed.extend(ids)
-            raise
+        self._listed = listed
         return self._services
 
     def _read_one(self, manager: Manager, service_id: str) -> None:

@@ -10,6 +10,7 @@ Private to this collection; it may change without notice.
 from __future__ import annotations
 
 import base64
+import json
 import os
 import platform
 import time
@@ -33,6 +34,8 @@ INPUT_REFUSED = (400, 403, 404)
 ATTEMPTS = 10
 # The connection options of programs on a manager. They use the socket of its daemon.
 BY_SOCKET = dict(tls=False, validate_certs=False, ca_path=None, client_cert=None, client_key=None, api_version=AUTO)
+# The event that may stand for a change of any object.
+ANY = ("", "")
 # How long cluster() may return the data that connect() has read (seconds).
 RECENT_S = 1.0
 
@@ -90,6 +93,15 @@ def _is_refusal(exc: api.ApiError) -> bool:
     return isinstance(exc, api.Refused) and exc.status in INPUT_REFUSED and "authorization denied" not in exc.words
 
 
+def _changed(event: bytes) -> tuple[str, str]:
+    """Return the kind and the id of the object that the event names."""
+    try:
+        found = json.loads(event)
+        return str(found["Type"]), str(found["Actor"]["ID"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ANY
+
+
 def until_written(attempt: Callable[[], Answer]) -> Answer:
     """Return the result of ``attempt()``, which reads, decides and writes. Calls it again if somebody else wrote first."""
     for _attempt in range(ATTEMPTS):
@@ -130,16 +142,21 @@ class Manager:
         left."""
         return self._remove("node", node_id, "?force=true")
 
-    def node_events(self) -> Iterator[None]:
-        """Yield once when the manager begins to send events, and then after each change of a node. Ends when the manager ends the stream. There is no
-        time limit."""
+    def events(self, *kinds: str) -> Iterator[tuple[str, str]]:
+        """Yield the kind and the id of each object of these kinds (``node``, ``service``) when it changes. Ends when the manager ends the stream.
+        There is no time limit.
+
+        Yield ``ANY`` once when the manager begins to send events, and for an event that cannot be read.
+        """
         try:
-            with self._client.stream(with_query("/events", filters='{"type":["node"]}'), endless=True) as pieces:
-                yield
-                for _piece in pieces:
-                    yield
+            with self._client.stream(with_query("/events", filters=json.dumps({"type": kinds}, separators=(",", ":"))), endless=True) as pieces:
+                yield ANY
+                rest = b""
+                for piece in pieces:
+                    *lines, rest = (rest + piece).split(b"\n")
+                    yield from map(_changed, lines)
         except api.ApiError as exc:
-            raise self._failure("read the events of nodes", exc) from exc
+            raise self._failure("read the events of %ss" % "s and ".join(kinds), exc) from exc
 
     def leader(self) -> str:
         """Return the node id of the manager that leads the swarm. The leader's clock stamps each update."""

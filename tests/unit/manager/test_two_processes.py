@@ -15,12 +15,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
-from docker_daemon import Daemon
-from swarm_api import RECORDED_AT, recorded
+from docker_daemon import Daemon, Streamed
+from queued import gpu_node, queued
+from swarm_api import RECORDED_AT, cluster, recorded
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._command import command
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._command.command import Places
@@ -28,6 +30,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._manager.parts imp
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._page.page import PLACES
 
 PAUSE = {"limit": 20, "metrics_directory": ""}
+QUEUED = "/services?filters=%7B%22label%22%3A%5B%22gpu-swarm.queue%22%5D%7D"
 JOBS = {"older_than": "1h", "keep_last": 0, "failed": False, "log_directory": "/none", "log_limit_mib": 1}
 
 
@@ -103,6 +106,15 @@ def test_the_first_continues_if_the_second_is_killed_and_ends_on_a_stop(start):
     assert first.wait(60) == 0
 
 
+def dockerd(tmp_path, node_id, answers, **labels):
+    """Return dockerd of a manager."""
+    found = cluster({"gpu-swarm." + label: text for label, text in labels.items()})
+    swarm = {"LocalNodeState": "active", "ControlAvailable": True, "NodeID": node_id, "Cluster": found}
+    info = {"Swarm": swarm, "SystemTime": RECORDED_AT}
+    usual = {"/_ping": (200, "OK"), "/version": {"ApiVersion": "1.45"}, "/info": info, "/swarm/update": (200, "")}
+    return Daemon(str(tmp_path / "d.sock"), {"Api-Version": "1.45"}, {**usual, **answers})
+
+
 def test_what_the_service_reads_is_in_the_record_on_the_page_and_in_the_command(tmp_path, capsys):
     """The service runs with the recorded answers of a real manager."""
     home, record, page = tmp_path / "manager", tmp_path / "record", tmp_path / "page"
@@ -113,11 +125,8 @@ def test_what_the_service_reads_is_in_the_record_on_the_page_and_in_the_command(
     (home / "settings.json").write_text(
         json.dumps({"docker_socket": str(tmp_path / "d.sock"), "record": {}, "page": {"grafana_url": "", "template": ""}})
     )
-    cluster = {"ID": "c1", "Spec": {"Labels": {}}}
-    swarm = {"LocalNodeState": "active", "ControlAvailable": True, "NodeID": recorded("nodes")[0]["ID"], "Cluster": cluster}
     lists = {f"/{name}": recorded(name) for name in ("nodes", "tasks", "services")}
-    answers = {"/_ping": (200, "OK"), "/version": {"ApiVersion": "1.45"}, "/info": {"Swarm": swarm, "SystemTime": RECORDED_AT}, **lists}
-    daemon = Daemon(str(tmp_path / "d.sock"), {"Api-Version": "1.45"}, answers)
+    daemon = dockerd(tmp_path, recorded("nodes")[0]["ID"], {**lists, QUEUED: []})
     service = subprocess.Popen([sys.executable, "-I", str(home / "current")], stdout=subprocess.PIPE, text=True)
     try:
         await_value((page / "index.html").exists)
@@ -134,3 +143,22 @@ def test_what_the_service_reads_is_in_the_record_on_the_page_and_in_the_command(
         assert json.loads(capsys.readouterr().out), words
     assert {path.name: path.stat().st_mode & 0o777 for path in record.iterdir()}["fleet.db"] == 0o640
     assert "Please report that" not in said
+
+
+def test_work_is_admitted_soon_after_its_service_was_created(tmp_path, start):
+    """An event of the new service begins a round. Without it, the next round would begin after 15 s."""
+    service, created = {**queued(), "Version": {"Index": 7}}, threading.Event()
+    event = json.dumps({"Type": "service", "Action": "create", "Actor": {"ID": service["ID"]}})
+    lists = {"/nodes": [gpu_node("n1", leader=True)], "/tasks": [], "/services": [service], QUEUED: []}
+    update = "/services/%s/update" % service["ID"]
+    answers = {**lists, "/events": Streamed([created, event + "\n", threading.Event()]), "/services/" + service["ID"]: service, update: {}}
+    daemon = dockerd(tmp_path, "n1", answers, queues='{"research":{}}')
+    try:
+        start(docker_socket=str(tmp_path / "d.sock"), jobs=JOBS)
+        await_value(lambda: any("/events" in path for path in daemon.requests) and any("label" in path for path in daemon.requests))
+        created.set()
+        await_value(lambda: any(update + "?version=7" in path for path in daemon.requests), seconds=10)
+    finally:
+        daemon.close()
+    labels = daemon.bodies[-1]["Labels"]
+    assert labels["gpu-swarm.queue-state"].startswith("admitted attempt=1 node=n1 ")

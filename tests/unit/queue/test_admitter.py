@@ -15,6 +15,7 @@ from queued import GPU, gpu_node, queued
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.refusal import with_code
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_state import LABEL, released, state_of, to_text, tried_again
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import SwarmError
 
 TRAIN = ("gang0", "gang1")
 
@@ -404,6 +405,56 @@ def test_with_events_a_round_reads_only_what_changed():
     run.admitter.services.changed("idc")
     run.round()
     assert run.swarm.calls[-5:] == ["list tasks", "read service", "list tasks", "all services", "all tasks"]
+
+
+def test_the_next_round_begins_after_an_update_at_once_and_every_5_s_while_work_is_admitted():
+    run = driver(queued("a", {GPU: 8}), nodes=[gpu_node("n1")])
+    assert run.round() == 1  # admitted
+    assert run.round(1) == 5
+    run.swarm.end("a")
+    assert run.round(5) == 1  # over
+    assert run.round(1) is None
+    assert run.round(leads=False) is None
+
+
+def test_after_a_change_waiting_work_waits_at_most_10_s_for_a_decision():
+    run = driver(queued("a", {GPU: 16}), nodes=[gpu_node("n1")])
+    assert run.round() is None  # no node could hold it
+    run.swarm.submit(queued("b", {GPU: 8}))
+    run.admitter.services.changed("idb")
+    assert run.round(4) == 6
+    assert run.swarm.began == []
+    assert run.round(6) == 1
+    assert run.swarm.began == ["idb"]
+
+
+def test_if_a_list_takes_long_it_is_read_at_most_a_twentieth_of_the_time():
+    run = driver(queued("a", {GPU: 8}), nodes=[gpu_node("n1")])
+    run.admitter.services.listens = True
+    run.round()
+    run.round()
+    quick = run.swarm.tasks_labelled
+
+    def slow(label):
+        run.swarm.clock += 2
+        return quick(label)
+
+    run.swarm.tasks_labelled, run.swarm.calls = slow, []
+    assert run.round() == 38
+    assert run.round(30) == 8
+    assert run.swarm.calls == ["list tasks"]
+    assert run.round(8) == 38
+
+
+def test_if_the_manager_does_not_answer_the_next_round_begins_soon():
+    run = driver(queued("a"))
+    run.swarm.cluster = lambda: failing("the manager does not answer")
+    assert run.round() == 5
+    assert run.said == ["the queues could not be served: the manager does not answer"]
+
+
+def failing(text):
+    raise SwarmError(text)
 
 
 def test_only_the_leader_admits_and_a_former_leader_makes_way_at_once():

@@ -9,7 +9,7 @@ from queue_swarm import QueueSwarm
 from queued import queued
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queued_services import MOST_READ, QueuedServices
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import SwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import ANY, SwarmError
 
 
 @pytest.fixture
@@ -68,6 +68,26 @@ def test_after_a_failure_the_changed_services_are_still_read(services, swarm):
     swarm.service = working
     swarm.change("a", lambda spec: spec["Labels"].update(new="label"))
     assert services.read(swarm)["ida"]["Spec"]["Labels"]["new"] == "label"
+
+
+def test_events_say_which_services_changed_until_they_end(services, swarm):
+    """Events of nodes say nothing about services. Before the stream opens, any service may have changed."""
+    swarm.change("a", lambda spec: spec["Labels"].pop("gpu-swarm.queue"))
+    services.listens = False
+    for _event in services.follow([("node", "ida"), ("service", "idc")]):
+        assert services.listens
+    assert names(services, swarm) == ["a", "b"]
+    assert swarm.calls == ["read service"]
+    assert not services.listens
+    assert list(services.follow([ANY])) == [None]
+    assert names(services, swarm) == ["b"]
+    assert swarm.calls == ["read service", "list services"]
+
+
+def test_a_manager_that_does_not_lead_keeps_few_of_the_events(services, swarm):
+    for number in range(1000):
+        services.changed("id%d" % number)
+    assert len(services._changed) == MOST_READ + 1
 
 
 def failing(_service_id):

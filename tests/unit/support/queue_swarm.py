@@ -195,14 +195,17 @@ class Driver:
         self.admitter = Admitter(self.said.append, lambda: self.swarm.clock, self.swarm.new_id)
 
     def round(self, seconds=15, leads=True):
+        """Run one round ``seconds`` after the former one. Return when the next one must begin."""
+        wait = None
         self.swarm.clock += seconds
         self.swarm.node_id = self._node_id
         try:
-            self.admitter(self.swarm, self.swarm.nodes_now, leads)
+            wait = self.admitter(self.swarm, self.swarm.nodes_now, leads)
         except Killed:
             self.swarm.killed_after = None
             self.restart()
         self.swarm.schedule()
+        return wait
 
     def rounds(self, number, seconds=15):
         for _round in range(number):

@@ -359,21 +359,22 @@ def test_a_log_that_cannot_be_read_is_an_error(manager):
 
 @pytest.mark.parametrize("end", [(), (CUT,)])
 def test_events_come_one_by_one_until_the_daemon_ends_them(manager, end):
-    """Each event arrives before the next event is sent. The first event shows that the stream exists."""
+    """Each event arrives before the next event is sent. The first event shows that the stream exists. A piece may end within an event."""
     more = threading.Event()
-    events = manager({"events": Streamed(['{"Type":"node"}\n', more, '{"Type":"node"}\n', *end])}).node_events()
-    next(events)
-    next(events)
-    assert manager.server.requests[-1] == "/v1.41/events?filters=%7B%22type%22%3A%5B%22node%22%5D%7D"
+    first, second = '{"Type":"node","Actor":{"ID":"n1"}}\n', '{"Type":"service","Actor":{"ID":"s1"}}\n'
+    parts = [first + second[:9], more, second[9:], "[]\n", '{"Type":"service"}\n', '{"Type":\n', *end]
+    events = manager({"events": Streamed(parts)}).events("node", "service")
+    assert [next(events), next(events)] == [swarm_manager.ANY, ("node", "n1")]
+    assert manager.server.requests[-1] == "/v1.41/events?filters=%7B%22type%22%3A%5B%22node%22%2C%22service%22%5D%7D"
     more.set()
-    next(events)
+    assert [next(events), next(events), next(events), next(events)] == [("service", "s1"), swarm_manager.ANY, swarm_manager.ANY, swarm_manager.ANY]
     with pytest.raises(swarm_manager.SwarmError if end else StopIteration):
         next(events)
 
 
 def test_a_daemon_without_events_is_an_error(manager):
-    with pytest.raises(swarm_manager.SwarmError, match="refused to read the events of nodes: not here"):
-        next(manager({"events": refusing(500, "not here")}).node_events())
+    with pytest.raises(swarm_manager.SwarmError, match="refused to read the events of nodes and services: not here"):
+        next(manager({"events": refusing(500, "not here")}).events("node", "service"))
 
 
 # --- services -----------------------------------------------------------------------------------------------------------
