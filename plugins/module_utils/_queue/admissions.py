@@ -9,12 +9,13 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._placement.scheduler import SwarmState
 from .._tasks.tasks import epoch, stamp
 from .admit import Decision, admit
 from .attempts import TAKEN_BACK
+from .gang_variables import free_port, variables
 from .queue_state import ADMITTED, OVER, State, state_of
 from .service_changes import started, with_state
 from .settle import Change, View
@@ -40,13 +41,15 @@ def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused
     ``refused`` are services whose update swarm refused, with its reason. ``nothing`` is why nothing is admitted at all.
     """
     waiting, others = _waiting(view, refused, nothing)
-    decisions = admit(state, view.queues, waiting, _running(view), view.now)
+    running = list(_running(view))
+    decisions = admit(state, view.queues, waiting, running, view.now)
     units: dict[tuple[str, str, str], list[Decision]] = {}
     for decision in decisions:
         if decision.node:
             work = decision.work
             units.setdefault((work.owner, work.gang.name, "") if work.gang else ("", "", work.service_id), []).append(decision)
-    changes = [change for unit in units.values() for change in _admit(view, unit, new_id())]
+    ports = _ports(view, {one.service_id for one in running})
+    changes = [change for unit in units.values() for change in _admit(view, unit, new_id(), ports)]
     changes += [change for decision in decisions if not decision.node for change in _keep(view, decision)]
     return Admissions(changes, decisions, others)
 
@@ -83,14 +86,31 @@ def _running(view: View) -> Iterable[Running]:
         yield from running_of(service, view.tasks.get(service_id, ()), view.queues, view.now)
 
 
-def _admit(view: View, unit: Sequence[Decision], admission: str) -> Iterable[Change]:
-    """Yield one update for each member of the unit."""
-    plan = tuple((one.work.service_id, one.node or "") for one in unit) if len(unit) > 1 else ()
+def _ports(view: View, running: Collection[str]) -> dict[str, set[int]]:
+    """Return the ports of live gangs by the node of their rank 0. ``running`` are the services that use something."""
+    ports: dict[str, set[int]] = {}
+    for service_id, service in view.services.items():
+        state = state_of(service)
+        if state.port and state.plan and (service_id in running or state.state == ADMITTED):
+            ports.setdefault(state.plan[0][1], set()).add(state.port)
+    return ports
+
+
+def _admit(view: View, unit: Sequence[Decision], admission: str, ports: dict[str, set[int]]) -> Iterable[Change]:
+    """Yield one update for each member of the unit, and add the port of a gang to ``ports``."""
+    plan: tuple[tuple[str, str], ...] = ()
+    port = 0
+    if unit[0].work.gang:
+        plan = tuple((one.work.service_id, one.node or "") for one in unit)
+        taken = ports.setdefault(plan[0][1], set())
+        port = free_port(admission, taken)
+        taken.add(port)
     for one in unit:
         service = view.services[one.work.service_id]
         before = state_of(service)
-        after = State(ADMITTED, before.attempt + 1, before.released, one.node or "", admission, avoids=before.avoids, plan=plan)
-        yield Change(service, started(service["Spec"], before, after), "admitted on node %s" % one.node)
+        after = State(ADMITTED, before.attempt + 1, before.released, one.node or "", admission, avoids=before.avoids, plan=plan, port=port)
+        added = variables(service, plan, port, view.services, view.labels) if plan else None
+        yield Change(service, started(service["Spec"], before, after, added), "admitted on node %s" % one.node)
 
 
 def _keep(view: View, decision: Decision) -> Iterable[Change]:

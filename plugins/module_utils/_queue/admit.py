@@ -137,7 +137,7 @@ class _Round:
         position = self._waiting.get(queue, 0) + 1
         reason = self._why_not_considered(unit)
         if reason is None:
-            shape = self._fleet.shape_of(unit.key, unit.first.demand)
+            shape = self._fleet.shape_of(unit.key, unit.first.demand, unit.on_host)
             reason = self._fits_nowhere(unit, shape)
             nodes = () if reason or self._admitted >= MOST_ADMITTED else self._find(unit, shape)
             if nodes:

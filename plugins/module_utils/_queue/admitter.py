@@ -96,7 +96,7 @@ class Admitter:
             return None
         now = epoch(clock) or time.time()
         tasks = _by_service(manager.tasks_labelled(QUEUE)) if any(state_of(service).attempt for service in services.values()) else {}
-        changes = settle(View(services, tasks, queues, unreachable_nodes(nodes), now))
+        changes = settle(View(services, tasks, queues, unreachable_nodes(nodes), now, _labels(nodes)))
         self._polled, self._poll_took_s = started, self._clock() - started
         has_written = self._write(manager, changes)
         until_full_list = self._until_full_list(services, tasks, nodes)
@@ -128,7 +128,7 @@ class Admitter:
     ) -> bool:
         services = self.services.read(manager)
         state, tasks = _full_list(manager, nodes, services, now)
-        view = View(services, tasks, queues, unreachable_nodes(nodes), now)
+        view = View(services, tasks, queues, unreachable_nodes(nodes), now, _labels(nodes))
         self.last = admissions(view, state, self._new_id, self._recently_refused(), why_none(cluster["Spec"]))
         return self._write(manager, self.last.changes)
 
@@ -178,3 +178,7 @@ def _by_service(tasks: Sequence[Mapping[str, Any]]) -> Tasks:
     for task in tasks:
         found.setdefault(task.get("ServiceID") or "", []).append(task)
     return found
+
+
+def _labels(nodes: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, str]]:
+    return {node["ID"]: (node.get("Spec") or {}).get("Labels") or {} for node in nodes}

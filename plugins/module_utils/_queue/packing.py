@@ -17,6 +17,7 @@ from typing import Callable, Iterable, NamedTuple, Sequence, Tuple
 from .._placement.census import Port
 from .._placement.pending import CPUS, UNITS, Place
 from .._placement.scheduler import CONSTRAINTS, FILTERS, PLATFORM, PLUGINS, PORTS, READY, RESOURCES, Demand, Spot, SwarmState, short
+from .._policy.data_network import ADDRESS, INTERFACE
 from .usage import Running
 
 MODEL = "gpu.model"  # the label of nodes whose GPUs have the same model
@@ -33,7 +34,9 @@ class Node:
     def __init__(self, place: Place, taken: frozenset[Port]) -> None:
         self.id: str = place.node["ID"]
         self.hostname: str = place.record["hostname"]
-        self.model: str = ((place.node.get("Spec") or {}).get("Labels") or {}).get(MODEL, "")
+        labels = (place.node.get("Spec") or {}).get("Labels") or {}
+        self.model: str = labels.get(MODEL, "")
+        self.on_data_network = bool(labels.get(ADDRESS) and labels.get(INTERFACE))
         self.free: dict[str, float] = dict(place.free)
         self.kinds = sorted(kind for kind in self.free if kind not in UNITS)
         self.running: list[Running] = []
@@ -80,12 +83,16 @@ class Node:
 
 
 class Shape(NamedTuple):
-    """One demand, and its nodes: nodes that could hold it when they are empty, those that take new tasks, and those where it fits now."""
+    """One demand, and its nodes: nodes that could hold it when they are empty, those that take new tasks, and those where it fits now.
+
+    ``unlabelled`` are nodes that could hold it, but lack the labels that a gang on the host's network needs.
+    """
 
     demand: Demand
     possible: Sequence[Node]
     open: Sequence[Node]
     fitting: list[Node]
+    unlabelled: Sequence[Node]
 
 
 class Fleet:
@@ -110,11 +117,14 @@ class Fleet:
                     sums[kind] = sums.get(kind, 0) + node.spot.place.total.get(kind, 0)
         return sums
 
-    def shape_of(self, key: Key, demand: Demand) -> Shape:
+    def shape_of(self, key: Key, demand: Demand, on_host: bool) -> Shape:
+        """Return the shape. ``on_host`` is as in ``key_of``."""
         if key not in self._shapes:
-            possible = [node for node in self._suitable(demand) if not short(demand, node.spot.place.total)]
+            able = [node for node in self._suitable(demand) if not short(demand, node.spot.place.total)]
+            unlabelled = [node for node in able if on_host and not node.on_data_network]
+            possible = [node for node in able if not on_host or node.on_data_network]
             schedulable = [node for node in possible if _PASSES[READY](demand, node.spot)]
-            self._shapes[key] = Shape(demand, possible, schedulable, list(schedulable))
+            self._shapes[key] = Shape(demand, possible, schedulable, list(schedulable), unlabelled)
         return self._shapes[key]
 
     def _suitable(self, demand: Demand) -> list[Node]:
@@ -124,10 +134,13 @@ class Fleet:
         return self._permanent[key]
 
 
-def key_of(demand: Demand) -> Key:
-    """Return a key that demands share if the same nodes suit them. The first item is what changes with the nodes' free resources."""
+def key_of(demand: Demand, on_host: bool = False) -> Key:
+    """Return a key that demands share if the same nodes suit them. The first item is what changes with the nodes' free resources.
+
+    ``on_host`` says whether it is the demand of a gang on the host's network, which only suits nodes with the labels of a data network.
+    """
     platforms = tuple((platform.get("OS"), platform.get("Architecture")) for platform in demand.platforms)
-    return (tuple(sorted(demand.wants.items())), demand.ports), tuple(demand.plugins), tuple(demand.constraints), platforms
+    return (tuple(sorted(demand.wants.items())), demand.ports), tuple(demand.plugins), tuple(demand.constraints), platforms, on_host
 
 
 def choose(shape: Shape, size: int, same_model: bool, may_use: Callable[[Node], bool]) -> Sequence[Node]:

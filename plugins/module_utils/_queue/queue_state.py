@@ -5,8 +5,8 @@
 """The label in which a queued service keeps its state, and the rule that finished work never runs twice (pure).
 
 ``waiting`` · ``waiting attempt=1 keeps=n7`` · ``admitted attempt=1 node=n7 admission=k3f9`` · ``over attempt=1 node=n7 result=failed: exit code 1``.
-A gang's label also has the whole plan, ``plan=s1:n7,s2:n8``. ``result`` is last, and the only text with blanks. While work with an ``admission`` is
-*waiting*, that admission is being taken back.
+A gang's label also has its MASTER_PORT and the whole plan in the order of the ranks, ``port=29417 plan=s1:n7,s2:n8``. ``result`` is last, and the
+only text with blanks. While work with an ``admission`` is *waiting*, that admission is being taken back.
 
 ``attempt`` counts the admissions. ``released`` is the last attempt after which somebody allowed the work to run again at 0 replicas.
 Private to this collection; it may change without notice.
@@ -36,6 +36,7 @@ _FIELDS = {
     "admission": _ID,
     "keeps": _LIST_OF % (_ID, _ID),
     "avoids": _LIST_OF % (_ID, _ID),
+    "port": r"[0-9]{1,5}",
     "plan": _LIST_OF % (_PAIR, _PAIR),
 }
 _FORM = re.compile(
@@ -47,7 +48,7 @@ _FORM = re.compile(
 class State(NamedTuple):
     """``keeps`` are the nodes that are kept for the head of the queue, ``avoids`` the nodes that refused the work.
 
-    ``plan`` has the service id and the node id of each member of a gang.
+    ``plan`` has the service id and the node id of each member of a gang, ``port`` is the gang's MASTER_PORT.
     """
 
     state: str = WAITING
@@ -59,6 +60,7 @@ class State(NamedTuple):
     avoids: tuple[str, ...] = ()
     plan: tuple[tuple[str, str], ...] = ()
     result: str = ""
+    port: int = 0
 
 
 def to_text(state: State) -> str:
@@ -70,6 +72,7 @@ def to_text(state: State) -> str:
         "admission": state.admission,
         "keeps": ",".join(state.keeps),
         "avoids": ",".join(state.avoids),
+        "port": str(state.port or ""),
         "plan": ",".join("%s:%s" % pair for pair in state.plan),
         "result": printable(" ".join(state.result.split()))[:LONGEST_RESULT].strip(),
     }
@@ -97,6 +100,7 @@ def from_text(text: str | None) -> State | None:
         avoids,
         tuple((member, node) for member, _colon, node in (pair.partition(":") for pair in plan)),
         printable(found["result"] or "")[:LONGEST_RESULT],
+        int(found["port"] or 0),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Mapping, NamedTuple, Sequence
 from .._placement.availability import why_closed
 from .._placement.pending import UNITS, amount_of, total_shortfall
 from .._placement.scheduler import Demand
+from .._policy.data_network import ADDRESS
 from .._printable import printable, shortened
 from .._tasks.tasks import stamp
 from .packing import Node, Shape, choose, most_alike
@@ -21,7 +22,7 @@ from .queues import Queue, shown_duration
 from .units import Unit
 
 # One word for each reason, for metrics and tests.
-NO_QUEUE, GANG, TOO_LARGE, NEVER, CLOSED = "no-queue", "gang", "larger-than-cap", "fits-nowhere", "nodes-closed"
+NO_QUEUE, GANG, TOO_LARGE, NEVER, CLOSED, UNLABELLED = "no-queue", "gang", "larger-than-cap", "fits-nowhere", "nodes-closed", "no-data-address"
 CAP, OWNER_CAP, NEXT, KEPT, REFUSED, NO_ROOM = "cap", "owner-cap", "next", "kept-for-next", "refused-there", "no-room"
 ROUND, BEHIND = "next-round", "behind"
 LONGEST = 500  # characters of a sentence
@@ -73,6 +74,9 @@ def fits_nowhere(unit: Unit, shape: Shape, nodes: Sequence[Node]) -> Reason | No
     if possible >= unit.size:
         names = ["%s (%s)" % (node.hostname, why_closed(node.spot.place.record)) for node in closed]
         return _reason(CLOSED, "it needs nodes that take no new tasks now: %s" % shortened(names))
+    if shape.unlabelled and most_alike([*shape.possible, *shape.unlabelled], unit.same_model) >= unit.size:
+        without = shortened([node.hostname for node in shape.unlabelled])
+        return _reason(UNLABELLED, "its gang is on the host's network, and nodes lack the label %s: %s; provision writes it" % (ADDRESS, without))
     if possible:
         alike = " with the same model of GPU" if unit.same_model else ""
         return _reason(NEVER, "its gang needs %d nodes%s, and %d could hold a member" % (unit.size, alike, possible))

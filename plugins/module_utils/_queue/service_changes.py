@@ -16,6 +16,7 @@ from typing import Any, Mapping
 
 from .._tasks.one_shot import forced
 from .._tasks.tasks import NOWHERE
+from .gang_variables import with_variables
 from .queue_state import LABEL, State, replicas_of, to_text
 
 _NODE = "node.id=="
@@ -28,9 +29,17 @@ def with_state(spec: Mapping[str, Any], state: State) -> dict[str, Any]:
     return dict(spec, Labels=dict(spec.get("Labels") or {}, **{LABEL: to_text(state)}))
 
 
-def started(spec: Mapping[str, Any], before: State, after: State) -> dict[str, Any]:
-    """Return the specification that starts the task on the node of the state ``after``. ``before`` is the state in ``spec``."""
-    return _replaced(spec, before, after, _NODE + after.node)
+def started(spec: Mapping[str, Any], before: State, after: State, variables: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the specification that starts the task on the node of the state ``after``. ``before`` is the state in ``spec``.
+
+    ``variables`` are those of a member of a gang.
+    """
+    changed = _replaced(spec, before, after, _NODE + after.node)
+    if variables:
+        container = dict(changed["TaskTemplate"].get("ContainerSpec") or {})
+        container["Env"] = with_variables(container.get("Env") or [], variables, before.attempt > 0)
+        changed["TaskTemplate"]["ContainerSpec"] = container
+    return changed
 
 
 def stopped(spec: Mapping[str, Any], before: State, after: State) -> dict[str, Any]:

@@ -11,28 +11,34 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
+from .._errors import GpuSwarmError
 from .._tasks.one_shot import forced
 from . import attempts
 from .attempts import Progress, progress_of
+from .gang_variables import variables
 from .queue_state import ADMITTED, HELD, MOST_MEMBERS, OVER, WAITING, State, is_at_rest, replicas_of, state_of
 from .queues import Queue, shown_duration
 from .service_changes import started, stopped, with_state
-from .waiting import queue_of, read
+from .waiting import GANG_STARTS_S, queue_of, read, start_timeout_of
 
-GANG_STARTS_S = 1800  # all members of a gang must run after this time
 _ENDED = (attempts.COMPLETE, attempts.FAILED, attempts.UNRECORDED)
 
 
 class View(NamedTuple):
-    """The services of queues by id, their tasks by service id, and the ids of nodes that do not answer. ``now`` is in seconds since 1970."""
+    """The services of queues by id, their tasks by service id, and the ids of nodes that do not answer. ``now`` is in seconds since 1970.
+
+    ``labels`` has the labels of each node by its id.
+    """
 
     services: Mapping[str, Mapping[str, Any]]
     tasks: Mapping[str, Sequence[Mapping[str, Any]]]
     queues: Mapping[str, Queue]
     unreachable: frozenset[str]
     now: float
+    labels: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
 
 def unreachable_nodes(nodes: Iterable[Mapping[str, Any]]) -> frozenset[str]:
@@ -162,8 +168,18 @@ def _why_stopped(view: View, gone: Sequence[str], ends: Mapping[str, str], goes_
 
 
 def _why_late(view: View, progress: Mapping[str, Progress]) -> str:
-    late = [member for member, one in progress.items() if one.kind == attempts.STARTS and one.age_s >= GANG_STARTS_S]
-    return "stopped: %s of its gang did not run within %s" % (_name(view, late[0]), shown_duration(GANG_STARTS_S)) if late else ""
+    for member, one in progress.items():
+        limit = _start_timeout(view.services[member])
+        if one.kind == attempts.STARTS and one.age_s >= limit:
+            return "stopped: %s of its gang did not run within %s" % (_name(view, member), shown_duration(limit))
+    return ""
+
+
+def _start_timeout(service: Mapping[str, Any]) -> float:
+    try:
+        return start_timeout_of(service)
+    except GpuSwarmError:  # somebody changed the label after the admission
+        return GANG_STARTS_S
 
 
 def _end_or_stop(service: Mapping[str, Any], state: State, progress: Progress, reason: str) -> Change:
@@ -177,8 +193,9 @@ def _complete(view: View, admitted: State, unadmitted: Sequence[str]) -> Iterabl
     for member in unadmitted:
         service = view.services[member]
         before = state_of(service)
-        after = State(ADMITTED, before.attempt + 1, before.released, nodes[member], admitted.admission, avoids=before.avoids, plan=admitted.plan)
-        yield Change(service, started(service["Spec"], before, after), "admitted on node %s, like the others of its gang" % after.node)
+        after = admitted._replace(attempt=before.attempt + 1, released=before.released, node=nodes[member], avoids=before.avoids)
+        added = variables(service, admitted.plan, admitted.port, view.services, view.labels)
+        yield Change(service, started(service["Spec"], before, after, added), "admitted on node %s, like the others of its gang" % after.node)
 
 
 # -- parts -----------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Iterable, NamedTuple, Sequence, Tuple
 
+from .gang_variables import HOST
 from .packing import Key, key_of
 from .waiting import Work
 
@@ -37,6 +38,11 @@ class Unit(NamedTuple):
     @property
     def same_model(self) -> bool:
         return self.first.gang is not None and self.first.gang.same_model
+
+    @property
+    def on_host(self) -> bool:
+        """Return whether this is a gang on the host's network."""
+        return _on_host(self.first)
 
     @property
     def alike(self) -> Alike:
@@ -79,7 +85,11 @@ def units_of(waiting: Iterable[Work], priorities: dict[str, int]) -> tuple[list[
 def _unit(members: Sequence[Work], priorities: dict[str, int]) -> Unit:
     first = members[0]
     priority = priorities.get(first.queue, 0) if first.priority is None else first.priority
-    return Unit(members, key_of(first.demand), priority, max(work.since for work in members))
+    return Unit(members, key_of(first.demand, _on_host(first)), priority, max(work.since for work in members))
+
+
+def _on_host(work: Work) -> bool:
+    return work.gang is not None and work.gang.network == HOST
 
 
 def _gang_problem(members: Sequence[Work]) -> str:
@@ -100,4 +110,6 @@ def _gang_problem(members: Sequence[Work]) -> str:
         return "its gang %s has %d of %d members; it lacks rank %s" % (name, len(ranks), size, ", ".join(missing[:5]))
     if len({(key_of(work.demand), work.priority, work.time_limit_s) for work in members}) > 1:
         return "the members of its gang %s differ in their reservations, constraints, priority or time limit" % name
+    if len({gang.network for gang in gangs}) > 1:
+        return "the members of its gang %s are on different networks" % name
     return ""

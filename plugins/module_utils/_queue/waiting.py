@@ -22,11 +22,14 @@ from .._printable import printable
 from .._swarm.image_name import is_image_name
 from .._swarm.owned_labels import PREFIX, QUEUE
 from .._tasks.tasks import epoch
+from .gang_variables import network_of
 from .queue_state import HELD, MOST_MEMBERS, WAITING, State, replicas_of, state_of
 from .queues import MOST_PRIORITY, NO_LIMIT, Queue, duration_s, shown_duration
 from .service_changes import as_submitted
 
 PRIORITY, TIME_LIMIT, GANG = PREFIX + "priority", PREFIX + "time-limit", PREFIX + "gang"
+START_TIMEOUT = PREFIX + "start-timeout"  # of a gang
+GANG_STARTS_S = 1800  # all members of a gang must run after this time, without that label
 STACK = "com.docker.stack.namespace"
 LONGEST = 100  # characters of a name or an owner in a label
 
@@ -37,13 +40,14 @@ _PRIORITY = re.compile(r"-?[0-9]{1,4}")
 class Gang(NamedTuple):
     """The place of a service in its gang, from the label ``gpu-swarm.gang=NAME:RANK/SIZE``.
 
-    All nodes of a gang have the same model of GPU, unless the label ends with `` any``.
+    All nodes of a gang have the same model of GPU, unless the label ends with `` any``. ``network`` is as in ``gang_variables.network_of``.
     """
 
     name: str
     rank: int
     size: int
     same_model: bool
+    network: str = ""
 
 
 class Work(NamedTuple):
@@ -122,6 +126,15 @@ def time_limit_of(service: Mapping[str, Any], queue: Queue | None) -> float | No
     return seconds
 
 
+def start_timeout_of(service: Mapping[str, Any]) -> float:
+    """Return after how many seconds all members of the service's gang must run. Raises GpuSwarmError if the label is unreadable."""
+    text = (service["Spec"].get("Labels") or {}).get(START_TIMEOUT)
+    seconds = GANG_STARTS_S if text is None else duration_s(text)
+    if seconds is None:
+        raise GpuSwarmError("its label %s is %r; write a duration such as 90s, 30m or 2h" % (START_TIMEOUT, shown(text)))
+    return seconds
+
+
 def shown(text: Any) -> str:
     return printable(str(text))[:LONGEST]
 
@@ -185,7 +198,7 @@ def _work(service: Mapping[str, Any], found: Read, queues: Mapping[str, Queue]) 
         demand_of(as_submitted(service, found.state)),
         _priority(labels.get(PRIORITY)),
         time_limit_of(service, queues.get(found.queue)),
-        _gang(labels.get(GANG)),
+        _gang(service, labels.get(GANG)),
         found.state.keeps,
         found.state.avoids,
     )
@@ -199,7 +212,7 @@ def _priority(text: str | None) -> int | None:
     return int(text)
 
 
-def _gang(text: str | None) -> Gang | None:
+def _gang(service: Mapping[str, Any], text: str | None) -> Gang | None:
     if text is None:
         return None
     match = _GANG.fullmatch(text)
@@ -209,4 +222,5 @@ def _gang(text: str | None) -> Gang | None:
     if not 2 <= gang.size <= MOST_MEMBERS or gang.rank >= gang.size:
         text = "its label %s says rank %d of %d; a gang has 2 to %d members, and their ranks begin with 0"
         raise GpuSwarmError(text % (GANG, gang.rank, gang.size, MOST_MEMBERS))
-    return gang
+    start_timeout_of(service)
+    return gang._replace(network=network_of(service))

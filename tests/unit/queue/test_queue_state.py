@@ -96,6 +96,7 @@ states = st.builds(
     lists,
     st.lists(st.tuples(ids, ids), max_size=8).map(tuple),
     st.text(max_size=400),
+    st.integers(0, 99999),
 )
 
 

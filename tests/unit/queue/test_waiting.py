@@ -132,9 +132,9 @@ def test_work_that_waits_for_another_try_keeps_its_replica():
     assert found.work
 
 
-@pytest.mark.parametrize(("label", "gang"), [("train.a:0/2", Gang("train.a", 0, 2, True)), ("t:63/64 any", Gang("t", 63, 64, False))])
+@pytest.mark.parametrize(("label", "gang"), [("train.a:0/2", ("train.a", 0, 2, True)), ("t:63/64 any", ("t", 63, 64, False))])
 def test_gangs(label, gang):
-    assert read(queued(gang=label), QUEUES).work.gang == gang
+    assert read(queued(gang=label), QUEUES).work.gang == Gang(*gang, "overlay1")
 
 
 texts = st.text(max_size=30) | st.from_regex(r"[a-z]{0,4}:?[0-9]{0,4}/?[0-9]{0,4}( any)?")

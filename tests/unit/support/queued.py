@@ -29,16 +29,34 @@ def queued(name="train", reserves=None, queue="research", state=None, replicas=0
     if condition:
         template["RestartPolicy"] = {"Condition": condition}
     spec = {"Name": name, "Labels": own, "Mode": {"Replicated": {"Replicas": replicas}} if mode is None else mode, "TaskTemplate": template}
-    return {"ID": "id" + name, "CreatedAt": CREATED, "Spec": spec}
+    made = {"ID": "id" + name, "CreatedAt": CREATED, "Spec": spec}
+    return on_network(made) if labels.get("gang") else made
+
+
+def on_network(service):
+    """Attach the service to an overlay network, on which the members of a gang find each other by name."""
+    service["Spec"]["TaskTemplate"]["Networks"] = [{"Target": "overlay1"}]
+    service["Spec"]["EndpointSpec"] = {"Mode": "dnsrr"}
+    return service
+
+
+def on_host(service):
+    """Attach the service to the host's network. Swarm lists that network among the virtual IP addresses, without an address."""
+    service["Spec"]["TaskTemplate"]["Networks"] = [{"Target": "host1"}]
+    service["Spec"]["EndpointSpec"] = {"Mode": "vip"}
+    service["Endpoint"] = {"Spec": {"Mode": "vip"}, "VirtualIPs": [{"NetworkID": "host1"}]}
+    return service
 
 
 def gpu_node(node_id, gpus=8, **options):
-    """Return a node with GPUs. ``model`` is the value of its label gpu.model."""
-    model = options.pop("model", None)
+    """Return a node with GPUs. ``model`` is the value of its label gpu.model, ``data`` the address and the interface of its data network."""
+    model, data = options.pop("model", None), options.pop("data", None)
     made = node(node_id, resources=discrete(gpus, GPU), **options)
     made["Description"]["Resources"].update(NanoCPUs=64 * 10**9, MemoryBytes=2**40)
     if model:
         made["Spec"]["Labels"]["gpu.model"] = model
+    if data:
+        made["Spec"]["Labels"].update({"gpu-swarm.data-address": data[0], "gpu-swarm.data-interface": data[1]})
     return made
 
 
@@ -60,8 +78,8 @@ def work(name="w", gpus=1, queue="research", since=0.0, limit=3600.0, **options)
     return Work(name, name, queue, options.pop("owner", ""), since, demand_of(service), time_limit_s=limit, **options)
 
 
-def gang(name, size, gpus=8, same_model=False, **options):
-    return [work("%s%d" % (name, rank), gpus, gang=Gang(name, rank, size, same_model), **options) for rank in range(size)]
+def gang(name, size, gpus=8, same_model=False, network="overlay1", **options):
+    return [work("%s%d" % (name, rank), gpus, gang=Gang(name, rank, size, same_model, network), **options) for rank in range(size)]
 
 
 def runs(node_id, gpus, ends=None, placed=True, queue="research", owner="", name=None):
