@@ -89,7 +89,7 @@ def _seconds(work):
 
 def _time(library):
     nvml, own = __import__("pynvml"), collection.module("module_utils._gpu.nvml")
-    held = own.opened(library)  # loads the library for both readers, so that the driver does not start its cards each time
+    held = own.open_nvml(library)  # loads the library for both readers, so that the driver does not start its cards each time
     assert len(bare_loop(nvml)) > 18 * held.nvmlDeviceGetCount()
     gc.disable()
     rounds = [(_seconds(lambda: own.read_all(library)), _seconds(lambda: bare_loop(nvml))) for dummy_round in range(ROUNDS)]

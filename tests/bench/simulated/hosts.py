@@ -4,13 +4,14 @@
 
 """Many hosts on this machine. Each has its own files, which its modules see in a separate mount namespace.
 
-The modules are the collection's. The files are real: daemon.json, the toolkit's config.toml, and their state. NVML is the lab's library. dockerd
-(docker.py) and three programs are simulated: systemctl records a restart of dockerd, nvidia-ctk prints a version, and the program dockerd accepts any
-file.
+The modules are the collection's. The files are real: daemon.json, the toolkit's config.toml, the units of systemd, and their state. NVML is the lab's
+library. The driver's device for CUDA exists, as on a machine with the driver. dockerd (docker.py) and three programs are simulated: systemctl records
+a restart of dockerd, nvidia-ctk prints a version, and the program dockerd accepts any file.
 """
 
 from __future__ import annotations
 
+import os
 import shlex
 import stat
 import subprocess
@@ -25,6 +26,7 @@ from tests.lab.lab import CHECKOUT
 from .api import SOCKET
 
 NVML = CHECKOUT / "tests" / "lab" / "nvml"
+UVM_MAJOR = 511
 CPU = "hosts-cpu"  # the file with the CPU times of all programs that ran on hosts
 PROGRAMS = {
     "systemctl": """
@@ -32,7 +34,7 @@ case "$1 $2" in
 "show --property")
     printf 'LoadState=loaded\\nActiveState=active\\nSubState=running\\nJob=\\nNRestarts=0\\nMainPID=0\\n'
     printf 'ActiveEnterTimestampMonotonic=%s\\n' "$(stat -c %Y "$SIMULATED_HOST/restarts")" ;;
-"reset-failed docker.service") ;;
+"reset-failed docker.service" | "reset-failed gpu-swarm-devices.service" | "restart gpu-swarm-devices.service") ;;
 "restart docker.service") printf . >>"$SIMULATED_HOST/restarts" ;;
 *) echo "simulated systemctl: $*" >&2; exit 1 ;;
 esac
@@ -40,15 +42,19 @@ esac
     "nvidia-ctk": "echo 'NVIDIA Container Toolkit CLI version 1.20.0'\n",
     "dockerd": "",
 }
-# The Python of a host. It sees the host's /var/lib. Its CPU time is recorded apart from that of Ansible on the controller.
+# The Python of a host. It sees the host's /var/lib and units, and the driver's device. Its CPU time is recorded apart from that of Ansible on the
+# controller.
 ENTER = """
 set -e
 mount --bind "$SIMULATED_HOST/var-lib" /var/lib
-mount --bind {programs} /usr/local/sbin
+mount --bind "$SIMULATED_HOST/units" /etc/systemd/system
+mount --bind {root}/programs /usr/local/sbin
+mount --bind {root}/devices /proc/devices
+mount --types overlay overlay --options lowerdir={root}/dev:/dev /dev
 set +e
 PATH=/usr/local/sbin:$PATH {python} "$@"
 status=$?
-times >>{cpu}
+times >>{root}/{cpu}
 exit $status
 """
 
@@ -60,8 +66,10 @@ def make(root: Path, count: int) -> list[Path]:
     programs.mkdir()
     for name, text in PROGRAMS.items():
         _program(programs / name, text)
-    python = shlex.quote(sys.executable)
-    _program(root / "enter", ENTER.format(programs=shlex.quote(str(programs)), python=python, cpu=shlex.quote(str(root / CPU))))
+    (root / "devices").write_text(f"Character devices:\n{UVM_MAJOR} nvidia-uvm\n")
+    (root / "dev").mkdir()
+    os.mknod(root / "dev" / "nvidia-uvm", stat.S_IFCHR | 0o666, os.makedev(UVM_MAJOR, 0))
+    _program(root / "enter", ENTER.format(root=shlex.quote(str(root)), python=shlex.quote(sys.executable), cpu=CPU))
     (root / CPU).touch()
     return [_host(root, f"n{number}") for number in range(1, count + 1)]
 
@@ -69,6 +77,7 @@ def make(root: Path, count: int) -> list[Path]:
 def _host(root: Path, name: str) -> Path:
     folder = root / name
     (folder / "var-lib").mkdir(parents=True)
+    (folder / "units").mkdir()
     (folder / "restarts").touch()
     (folder / "daemon.json").write_text('{"log-driver": "local"}\n')
     (folder / "config.toml").write_text('[nvidia-container-runtime]\nmode = "auto"\n')
