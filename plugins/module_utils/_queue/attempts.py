@@ -61,12 +61,12 @@ def progress_of(
 def _of_allocated(service: Mapping[str, Any], task: Mapping[str, Any], queue: Queue | None, is_unreachable: bool, now: float) -> Progress:
     if is_unreachable:
         return Progress(LOST)
-    if one_shot.state_of_try(service["Spec"]["TaskTemplate"], task)[0] != one_shot.RUNNING:
-        return Progress(STARTS)
-    limit, since = _limit(service, queue), epoch(task["Status"].get("Timestamp"))
+    runs = one_shot.state_of_try(service["Spec"]["TaskTemplate"], task)[0] == one_shot.RUNNING
+    limit, since = _limit(service, queue), epoch(task.get("CreatedAt"))  # from the admission, by the clock of the manager
     if limit is not None and since is not None and now >= since + limit:
-        return Progress(TOO_LONG, text="stopped: it ran for longer than its time limit of %s" % shown_duration(limit))
-    return Progress(RUNS)
+        what = "ran for longer than" if runs else "did not run within"
+        return Progress(TOO_LONG, text="stopped: it %s its time limit of %s" % (what, shown_duration(limit)))
+    return Progress(RUNS if runs else STARTS)
 
 
 def _of_ended(template: Mapping[str, Any], state: State, task: Mapping[str, Any]) -> Progress:

@@ -25,6 +25,7 @@ WAITING, ADMITTED, OVER, HELD = "waiting", "admitted", "over", "held"
 STATES = (WAITING, ADMITTED, OVER, HELD)
 MOST_MEMBERS = 64  # of a gang
 LONGEST_RESULT, LONGEST_LABEL = 200, 8 * 1024  # characters
+ROLLED_BACK = "it was rolled back after it was admitted, and swarm ran it again"
 
 _ID = r"[A-Za-z0-9]{1,64}"
 _LIST_OF = "%s(?:,%s)*"
@@ -109,15 +110,19 @@ def state_of(service: Mapping[str, Any]) -> State:
 
     If a service is scaled to 0, swarm drops the record of ended tasks, and would run the work again later. So after a person, a script or a rollback
     scaled an admitted service to 0, it is held until somebody releases it. A rollback also restores the former label, so the label of the
-    former specification counts too.
+    former specification counts too. At 1 replica, swarm itself runs ended tasks again when it rolls back.
     """
     spec = service["Spec"]
     state, former = _label_of(spec), _label_of(service.get("PreviousSpec") or {})
     if state is None:
         return State(HELD, attempt=1, result="its label %s is unreadable" % LABEL)
     begun = max(_begun(state), _begun(former))
-    if replicas_of(spec) == 0 and state.state != HELD and begun > state.released:
+    if state.state == HELD or begun <= state.released:
+        return state
+    if replicas_of(spec) == 0:
         return State(HELD, begun, state.released, state.node, result="it was scaled to 0 after it was admitted, and would run again")
+    if _was_rolled_back(service) and not (state.state == ADMITTED and state == former):
+        return State(HELD, begun, state.released, state.node, result=ROLLED_BACK)
     return state
 
 
@@ -140,6 +145,11 @@ def tried_again(state: State) -> State:
 def replicas_of(spec: Mapping[str, Any]) -> int:
     replicas = ((spec.get("Mode") or {}).get("Replicated") or {}).get("Replicas", 1)
     return replicas if isinstance(replicas, int) else 1
+
+
+def _was_rolled_back(service: Mapping[str, Any]) -> bool:
+    """Return whether the last update of the service was a rollback. Each other update removes this status."""
+    return str((service.get("UpdateStatus") or {}).get("State") or "").startswith("rollback")
 
 
 def _begun(state: State | None) -> int:

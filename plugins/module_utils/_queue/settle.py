@@ -16,14 +16,16 @@ from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
 from .._tasks.one_shot import forced
+from .._tasks.tasks import ALLOCATED, epoch
 from . import attempts
 from .attempts import Progress, progress_of
 from .gang_variables import variables
-from .queue_state import ADMITTED, HELD, MOST_MEMBERS, OVER, WAITING, State, is_at_rest, replicas_of, state_of
+from .queue_state import ADMITTED, HELD, MOST_MEMBERS, OVER, ROLLED_BACK, WAITING, State, is_at_rest, replicas_of, state_of
 from .queues import Queue, shown_duration
 from .service_changes import started, stopped, with_state
 from .waiting import GANG_STARTS_S, queue_of, read, start_timeout_of
 
+AVOIDED_S = 600  # how long work that waits avoids the nodes that refused it
 _ENDED = (attempts.COMPLETE, attempts.FAILED, attempts.UNRECORDED)
 
 
@@ -71,9 +73,11 @@ def settle(view: View) -> list[Change]:
 
 def _of_single(view: View, service: Mapping[str, Any], state: State) -> Iterable[Change]:
     if state.state == HELD and not is_at_rest(service):
-        yield _labelled(service, state)
+        yield _stop(service, state, state) if state.result == ROLLED_BACK else _labelled(service, state)
     elif state.state == WAITING and state.admission:
-        yield _confirm(view, service, state)
+        yield from _confirm(view, service, state)
+    elif state.state == WAITING and state.avoids and view.now >= (epoch(service.get("UpdatedAt")) or 0.0) + AVOIDED_S:
+        yield _labelled(service, state._replace(avoids=()))
     elif state.state == ADMITTED and replicas_of(service["Spec"]) == 1:
         progress = _progress(view, service, state)
         if progress.kind == attempts.REFUSED:
@@ -87,13 +91,18 @@ def _of_single(view: View, service: Mapping[str, Any], state: State) -> Iterable
             yield _end(service, state, progress)
 
 
-def _confirm(view: View, service: Mapping[str, Any], state: State) -> Change:
-    """Return the change that lets work wait again after it was taken back. If its task got a node in that moment, the attempt counts as begun."""
-    former = forced(service["Spec"]["TaskTemplate"]) - 1
-    had_node = any(task.get("NodeID") and forced(task.get("Spec") or {}) == former for task in view.tasks.get(service["ID"], ()))
+def _confirm(view: View, service: Mapping[str, Any], state: State) -> Iterable[Change]:
+    """Yield the change that lets work wait again after it was taken back and its task has ended. If the task got a node in that moment, the attempt
+    counts as begun.
+    """
+    former, tasks = forced(service["Spec"]["TaskTemplate"]) - 1, view.tasks.get(service["ID"], ())
+    if any(task["Status"]["State"] in ALLOCATED for task in tasks):
+        return
+    had_node = any(task.get("NodeID") and forced(task.get("Spec") or {}) == former for task in tasks)
     if had_node and not state.plan:
-        return _labelled(service, _over(state, "stopped: it got its node while it was taken back"))
-    return _labelled(service, state._replace(admission="", plan=()))
+        yield _labelled(service, _over(state, "stopped: it got its node while it was taken back"))
+    else:
+        yield _labelled(service, state._replace(admission="", plan=(), port=0))
 
 
 # -- gangs -----------------------------------------------------------------------------------------------------------
@@ -108,7 +117,7 @@ def _of_gang(view: View, members: Mapping[str, State]) -> Iterable[Change]:
     progress = {member: _progress(view, view.services[member], state) for member, state in admitted.items()}
     unadmitted, gone = _not_admitted(view, members)
     why_back = _why_taken_back(members, progress)
-    why_stopped = _why_stopped(view, gone, _ends(members, progress), bool(why_back)) or _why_late(view, progress)
+    why_stopped = _why_stopped(view, gone, _ends(members, progress), bool(why_back)) or _why_late(view, progress, unadmitted)
     if why_stopped:
         yield from (_end_or_stop(view.services[member], state, progress[member], why_stopped) for member, state in admitted.items())
     elif why_back:
@@ -129,7 +138,7 @@ def _confirm_gang(view: View, members: Mapping[str, State]) -> Iterable[Change]:
     for member, state in members.items():
         if state.state == WAITING:
             service = view.services[member]
-            yield _labelled(service, _over(state, why_stopped)) if why_stopped else _confirm(view, service, state)
+            yield from [_labelled(service, _over(state, why_stopped))] if why_stopped else _confirm(view, service, state)
 
 
 def _not_admitted(view: View, members: Mapping[str, State]) -> tuple[list[str], list[str]]:
@@ -167,11 +176,12 @@ def _why_stopped(view: View, gone: Sequence[str], ends: Mapping[str, str], goes_
     return "stopped: %s of its gang ended first (%s)" % (_name(view, bad[0]), ends[bad[0]]) if bad else ""
 
 
-def _why_late(view: View, progress: Mapping[str, Progress]) -> str:
+def _why_late(view: View, progress: Mapping[str, Progress], unadmitted: Sequence[str]) -> str:
     for member, one in progress.items():
         limit = _start_timeout(view.services[member])
-        if one.kind == attempts.STARTS and one.age_s >= limit:
-            return "stopped: %s of its gang did not run within %s" % (_name(view, member), shown_duration(limit))
+        late = [member] if one.kind == attempts.STARTS else unadmitted  # swarm may refuse the update of these members
+        if late and one.age_s >= limit:
+            return "stopped: %s of its gang did not run within %s" % (_name(view, late[0]), shown_duration(limit))
     return ""
 
 
@@ -208,7 +218,7 @@ def _progress(view: View, service: Mapping[str, Any], state: State) -> Progress:
 
 def _end(service: Mapping[str, Any], state: State, progress: Progress) -> Change:
     if progress.kind == attempts.UNRECORDED:
-        return _labelled(service, state._replace(state=HELD, admission="", plan=(), result=progress.text))
+        return _labelled(service, state._replace(state=HELD, admission="", plan=(), port=0, result=progress.text))
     return _labelled(service, _over(state, progress.text))
 
 

@@ -74,8 +74,5 @@ def _limit(service: Mapping[str, Any], queue: Queue | None) -> float | None:
 
 
 def _end(task: Mapping[str, Any], limit: float | None, now: float) -> float | None:
-    """Return when the task's time limit ends it. The time begins when the task runs."""
-    if limit is None:
-        return None
-    started = epoch(task["Status"].get("Timestamp")) if task["Status"]["State"] == "running" else None
-    return (now if started is None else started) + limit
+    """Return when the task's time limit ends it. The time begins with the admission, so that nobody has to know how long an image is pulled."""
+    return None if limit is None else (epoch(task.get("CreatedAt")) or now) + limit

@@ -288,6 +288,66 @@ def test_admitted_work_that_is_scaled_to_0_or_rolled_back_is_held():
     assert sorted(run.swarm.began) == ["ida", "idb"]
 
 
+@pytest.mark.parametrize("ends", ["complete", "too long", "tried again"])
+def test_what_swarm_runs_again_because_of_a_rollback_is_stopped_and_held(ends):
+    run = driver(queued("a", time_limit="10m"))
+    run.rounds(2)
+    if ends == "too long":
+        run.rounds(11, 60)
+    run.swarm.end("a")
+    run.rounds(2)
+    if ends == "tried again":
+        set_state(run, "a", tried_again)
+        run.rounds(2)
+    began = len(run.swarm.began)
+    run.swarm.roll_back("a")
+    run.swarm.schedule()
+    assert len(run.swarm.began) == began + 1
+    for _again in range(2):
+        run.rounds(20)
+        assert run.swarm.state("a") == (
+            "held attempt=%d node=n1 result=it was rolled back after it was admitted, and swarm ran it again" % (2 if ends == "tried again" else 1)
+        )
+        assert not run.swarm.gpus_held("n1")
+        run.swarm.roll_back("a")
+        run.swarm.schedule()
+
+
+def test_work_that_runs_goes_on_if_somebody_rolls_back_a_label():
+    run = driver(queued("a"))
+    run.rounds(2)
+    run.swarm.change("a", lambda spec: spec["Labels"].update(note="new"))
+    run.swarm.roll_back("a")
+    run.rounds(3)
+    assert run.swarm.state("a").startswith("admitted")
+    assert run.swarm.gpus_held("n1") == 2
+
+
+def test_a_gang_is_not_tried_again_while_a_task_of_it_still_stops():
+    run = driver(*gang(), nodes=[gpu_node("n1"), gpu_node("n2"), gpu_node("n3")])
+    run.rounds(2)
+    run.swarm.end("gang0", "failed", REFUSED, 125)
+    (stops,) = run.swarm.tasks_of("idgang1")
+    run.round()
+    stops["Status"] = {"State": "running", "Timestamp": stops["Status"]["Timestamp"]}
+    run.rounds(10)
+    assert sorted(run.swarm.began) == ["idgang0", "idgang1"]
+    run.swarm.end_task(stops, "shutdown")
+    run.rounds(4)
+    assert Counter(run.swarm.began) == {"idgang0": 2, "idgang1": 2}
+
+
+def test_work_that_all_nodes_refused_is_tried_there_again_later():
+    run = driver(queued("a"), nodes=[gpu_node("n1")])
+    run.rounds(2)
+    run.swarm.end("a", "failed", REFUSED, 125)
+    run.rounds(38)
+    assert run.swarm.began == ["ida"]
+    run.rounds(6)
+    assert run.swarm.began == ["ida", "ida"]
+    assert run.swarm.state("a").startswith("admitted attempt=2 node=n1 ")
+
+
 def test_waiting_work_that_a_person_scales_to_1_is_not_started_again():
     run = driver(queued("z", {GPU: 16}), queued("a"))
     run.swarm.scale("a", 1)

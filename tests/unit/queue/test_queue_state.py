@@ -144,6 +144,28 @@ def test_finished_work_is_held_and_never_run_twice(now, former, state):
 
 
 @pytest.mark.parametrize(
+    ("now", "former", "state"),
+    [
+        # swarm runs the ended task again
+        (RUNS, RAN, HELD),
+        (RAN, RAN, HELD),
+        (RAN, State(WAITING, 1), HELD),
+        (State(WAITING, 1), State(ADMITTED, 2), HELD),
+        # only somebody else's label was rolled back while the task runs
+        (RUNS, RUNS, ADMITTED),
+        (WAITS, WAITS, WAITING),
+        (State(WAITING, 1, 1), State(WAITING, 1, 1), WAITING),
+        (State(HELD), State(HELD), HELD),
+    ],
+)
+@pytest.mark.parametrize("status", ["rollback_started", "rollback_paused", "rollback_completed"])
+def test_work_at_1_replica_is_held_after_a_rollback(now, former, state, status):
+    rolled_back = {**service(spec(now, 1), spec(former, 1)), "UpdateStatus": {"State": status}}
+    assert state_of(rolled_back).state == state
+    assert state_of({**rolled_back, "UpdateStatus": {"State": "completed"}}) == now
+
+
+@pytest.mark.parametrize(
     "held", [(spec(RUNS, 0), spec(RUNS, 1)), (spec(None), spec(RAN, 1)), (spec("rubbish"), None), (spec(State(WAITING, 3)), None)]
 )
 def test_released_work_waits_again_and_is_held_again_after_its_next_attempt(held):

@@ -37,6 +37,7 @@ def the(found, name):
 
 def ran(service, state="running", node_id="n1", gpus=2, since=10, **options):
     made = held(node_id, gpus, "id" + service, state)
+    made["CreatedAt"] = at(since)
     made["Status"].update(Timestamp=at(since), ContainerStatus={"ContainerID": "c"}, **options)
     return made
 

@@ -90,5 +90,16 @@ def test_a_manager_that_does_not_lead_keeps_few_of_the_events(services, swarm):
     assert len(services._changed) == MOST_READ + 1
 
 
+def test_after_a_list_failed_the_next_read_is_a_list(services, swarm):
+    for number in range(MOST_READ + 1):
+        services.changed("id%d" % number)
+    working, swarm.each_service = swarm.each_service, failing
+    with pytest.raises(SwarmError):
+        services.read(swarm)
+    swarm.each_service = working
+    swarm.submit(queued("c"))
+    assert names(services, swarm) == ["a", "b", "c"]
+
+
 def failing(_service_id):
     raise SwarmError("the manager does not answer")

@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_state
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queues import check_queues
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.service_changes import NOWHERE, own_constraints, started
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.settle import View, settle
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch, stamp
 
 QUEUES = check_queues({"research": {"time_limit": "1h"}, "nightly": {}})
 BEGAN = "2026-11-20T12:00:00Z"
@@ -85,6 +85,27 @@ def test_only_the_member_that_ran_too_long_says_so():
     found = settled(services, [runs("a", "n1"), runs("b", "n2")])
     assert found["a"].endswith(" result=stopped: it ran for longer than its time limit of 10s")
     assert found["b"].endswith(" result=stopped: a of its gang ended first (stopped: it ran for longer than its time limit of 10s)")
+
+
+@pytest.mark.parametrize(("after", "clock_of_the_node"), [(0, 7200), (0, -7200), (3600, 7200), (3600, -7200)])
+def test_a_time_limit_counts_by_the_managers_clock_from_the_admission(after, clock_of_the_node):
+    one = runs("a", "n1")
+    one["Status"]["Timestamp"] = stamp(epoch(BEGAN) + clock_of_the_node)
+    found = settled([member("a", "admitted attempt=1 node=n1 admission=k", gang="")], [one], epoch(BEGAN) + after)
+    assert bool(found) == bool(after)
+
+
+def test_work_whose_image_is_pulled_for_longer_than_its_time_limit_is_stopped():
+    service = member("a", "admitted attempt=1 node=n1 admission=k", gang="", time_limit="10s")
+    assert settled([service], [runs("a", "n1", "preparing")])["a"].endswith("result=stopped: it did not run within its time limit of 10s")
+
+
+def test_a_gang_of_which_a_member_can_never_be_admitted_is_stopped_after_a_while():
+    services = [member("a", A), member("b", None, 1, 0)]
+    assert list(settled(services, [runs("a", "n1")], NOW + 1700)) == ["b"]
+    found = settled(services, [runs("a", "n1")], NOW + 1800)
+    assert list(found) == ["a"]
+    assert found["a"].endswith(" result=stopped: b of its gang did not run within 30m")
 
 
 def test_the_label_stays_readable_with_very_many_refusals():

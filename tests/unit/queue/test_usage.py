@@ -36,7 +36,7 @@ def of(state, desired="running", node_id="n7", forced=0, count=2):
         # from the admission to the end
         (queued(state=ADMITTED, replicas=1), [], [("n7", {GPU: 2}, NOW + 3600, False)]),
         (queued(state=ADMITTED, replicas=1), [of("pending", node_id=None)], [("n7", {GPU: 2}, NOW + 3600, False)]),
-        (queued(state=ADMITTED, replicas=1), [of("preparing")], [("n7", {GPU: 2}, NOW + 3600, True)]),
+        (queued(state=ADMITTED, replicas=1), [of("preparing")], [("n7", {GPU: 2}, STARTED + 3600, True)]),
         (queued(state=ADMITTED, replicas=1), [of("running")], [("n7", {GPU: 2}, STARTED + 3600, True)]),
         (queued(state=ADMITTED, replicas=1), [of("running", desired="shutdown")], [("n7", {GPU: 2}, STARTED + 3600, True)]),
         (queued(state=ADMITTED, replicas=1), [of("complete")], []),

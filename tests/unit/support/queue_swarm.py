@@ -15,7 +15,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.admitter im
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_state import LABEL
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.waiting import QUEUE
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import NotFound, OutOfSequence, Refused
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import ALLOCATED, epoch, stamp
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import ALLOCATED, ENDED, epoch, stamp
 
 QUEUES = '{"research":{"time_limit":"1h"}}'
 
@@ -65,8 +65,12 @@ class QueueSwarm:
         self.change(name, lambda spec: spec["Mode"]["Replicated"].update(Replicas=replicas))
 
     def roll_back(self, name):
+        """Roll a service back. Swarm then runs its ended tasks again (swarmkit IsTaskUpdatable)."""
         service = self.services_now["id" + name]
-        self._write(service, service["PreviousSpec"])
+        self._write(service, service["PreviousSpec"], UpdateStatus={"State": "rollback_completed"})
+        live = [task for task in self.tasks_of(service["ID"]) if task["Status"]["State"] not in ENDED]
+        if service["PreviousSpec"]["Mode"]["Replicated"]["Replicas"] and not live:
+            self.tasks_now.append(self._task(service["ID"], service["PreviousSpec"]))
 
     def end(self, name, state="complete", error="", code=0):
         """End the task of the service that has a node."""
@@ -93,11 +97,12 @@ class QueueSwarm:
         is_open = node["Status"]["State"] == "ready" and node["Spec"]["Availability"] == "active"
         return is_open and self.gpus_held(node["ID"]) + _gpus(task) <= total and all(one == "node.id==" + node["ID"] for one in constraints)
 
-    def _write(self, service, spec):
+    def _write(self, service, spec, **status):
         former, service_id = service["Spec"], service["ID"]
+        service = {key: value for key, value in service.items() if key != "UpdateStatus"}
         index = service["Version"]["Index"] + 1
         self.services_now[service_id] = {
-            **service, "Version": {"Index": index}, "Spec": copy.deepcopy(spec), "PreviousSpec": former, "UpdatedAt": stamp(self.clock)
+            **service, "Version": {"Index": index}, "Spec": copy.deepcopy(spec), "PreviousSpec": former, "UpdatedAt": stamp(self.clock), **status
         }  # fmt: skip
         wanted = spec["Mode"]["Replicated"]["Replicas"]
         if wanted == 0:

@@ -84,6 +84,7 @@ def task(
     made = {
         "ID": task_id,
         "Version": {"Index": 20},
+        "CreatedAt": since,
         "Labels": {},
         "Spec": {
             "ContainerSpec": {"Image": "bb:1", "Init": False},
