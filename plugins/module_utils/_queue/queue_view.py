@@ -30,7 +30,7 @@ from .queue_state import ADMITTED, HELD, OVER, WAITING, State, state_of
 from .queues import LABEL, Queue, from_label
 from .settle import View, unreachable_nodes
 from .usage import running_of
-from .waiting import QUEUE, Read, Work, owner_of, queue_of, read, shown
+from .waiting import QUEUE, Read, Work, gang_of, owner_of, queue_of, read, shown
 
 STARTING, RUNNING, LOST, REFUSED = "starting", "running", "lost", "refused"
 # The order in which states are shown.
@@ -131,7 +131,7 @@ def _row(seen: _Seen, service: Mapping[str, Any], work: Work | None = None, **mo
         found = read(service, seen.view.queues)
         work = found.work if found else None
     name = queue_of(service) or ""
-    queue = seen.view.queues.get(name)
+    queue, gang = seen.view.queues.get(name), gang_of(service)
     row = {
         "service": shown(service["Spec"]["Name"]),
         "service_id": service["ID"],
@@ -146,7 +146,7 @@ def _row(seen: _Seen, service: Mapping[str, Any], work: Work | None = None, **mo
         "reason": "",
         "text": "",
         "attempt": state_of(service).attempt,
-        "gang": work.gang and {"name": work.gang.name, "rank": work.gang.rank, "size": work.gang.size} if work else None,
+        "gang": gang and {"name": gang.name, "rank": gang.rank, "size": gang.size},
         "amounts": {kind: amount for kind, amount in wanted_by(service["Spec"]["TaskTemplate"]).items() if kind not in UNITS},
         "priority": (queue.priority if queue else 0) if work is None or work.priority is None else work.priority,
         "time_limit_s": work.time_limit_s if work else queue and queue.time_limit_s,

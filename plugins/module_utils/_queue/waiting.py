@@ -97,6 +97,14 @@ def owner_of(service: Mapping[str, Any]) -> str:
     return shown((service["Spec"].get("Labels") or {}).get(OWNER) or "")
 
 
+def gang_of(service: Mapping[str, Any]) -> Gang | None:
+    """Return the place of the service in its gang; None without a gang, or if the label is unreadable."""
+    try:
+        return _gang((service["Spec"].get("Labels") or {}).get(GANG))
+    except GpuSwarmError:
+        return None
+
+
 def read(service: Mapping[str, Any], queues: Mapping[str, Queue]) -> Read | None:
     """Return the service as work of its queue; None for a service that does not belong to a queue."""
     queue = queue_of(service)

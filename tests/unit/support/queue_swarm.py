@@ -176,6 +176,11 @@ class QueueSwarm:
         self.writes += 1
         self._write(service, spec)
 
+    def remove_service(self, service_id):
+        self.services_now.pop(service_id, None)
+        for task in self.tasks_of(service_id):
+            task["DesiredState"] = "remove"
+
     # -- what tests read ---------------------------------------------------------------------------------------------
 
     def gpus_held(self, node_id):
