@@ -100,7 +100,7 @@ def owner_of(service: Mapping[str, Any]) -> str:
 def gang_of(service: Mapping[str, Any]) -> Gang | None:
     """Return the place of the service in its gang; None without a gang, or if the label is unreadable."""
     try:
-        return _gang((service["Spec"].get("Labels") or {}).get(GANG))
+        return _gang(service, (service["Spec"].get("Labels") or {}).get(GANG))
     except GpuSwarmError:
         return None
 
