@@ -119,11 +119,24 @@ options:
   owner:
     description: The owner of the job. The service gets the label C(gpu-swarm.owner) with this value. The playbook C(status) shows the label.
     type: str
+  queue:
+    description:
+      - The name of a queue of the swarm, one of C(gpu_swarm_queues). The job waits until the managers admit it on one node. Without a queue, swarm
+        starts the job wherever there is room first.
+      - If you change O(queue), O(priority) or O(owner) of a waiting job, the job keeps its place by age and gets the new values. Running and finished
+        jobs keep the values with which they were submitted.
+    type: str
+    version_added: 0.4.0
+  priority:
+    description: Jobs with a higher number start first, in all queues. The default is the priority of the queue. From V(-1000) to V(1000).
+    type: int
+    version_added: 0.4.0
   time_limit:
     description:
-      - How many seconds each try may run. V(0) means no limit. After that time, the node stops the task, even if no run waits for the job.
+      - How many seconds each try may run. V(0) means no limit, or with O(queue) the limit of the queue. After that time, the node stops the task,
+        even if no run waits for the job.
       - The limit is a health check that replaces the health check of the image. If the process exits with code 0 after SIGTERM, the job counts as
-        complete.
+        complete. With O(queue), the managers stop the job instead, and the health check of the image stays.
     type: int
     default: 0
   retries:
@@ -204,8 +217,11 @@ jobs:
       type: str
     state:
       description:
-        - One of C(to be submitted) (in check mode), C(queued), C(starting), C(running), C(stopping), C(complete), C(failed), C(timed out),
-          C(refused).
+        - One of C(to be submitted) (in check mode), C(queued), C(waiting), C(starting), C(running), C(stopping), C(complete), C(failed),
+          C(timed out), C(refused), C(held), C(cancelled).
+        - A C(waiting) job waits in its queue, and a C(queued) job waits for swarm.
+        - A C(held) job was in a queue and was scaled to 0, or nobody knows whether it ran. It runs only with O(again), or after
+          C(gpu-swarm release).
       type: str
     exit_code:
       description: The exit code of the last try. Null if there is none yet.
@@ -262,7 +278,7 @@ problems:
 """
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
-from ..module_utils._jobs import definition
+from ..module_utils._jobs import definition, queue_options
 from ..module_utils._jobs.job_options import JOB_OPTIONS, RUN_OPTIONS
 from ..module_utils._jobs.logs import LogFiles
 from ..module_utils._jobs.reconcile import Jobs
@@ -299,6 +315,7 @@ def run(params, check_mode):
         return {**NOTHING, "unplaced": True}
     records = all_jobs.present(wanted, params["retries"], params["again"], (placement or {}).get("nodes"))
     over = [job for job in records if not job["left"]]
+    before, after = queue_options.describe_changes(all_jobs.relabelled)
     return {
         **NOTHING,
         "changed": all_jobs.changed,
@@ -306,7 +323,7 @@ def run(params, check_mode):
         "waiting": [job["service"] for job in records if job["left"]],
         "not_ready": [job["service"] for job in over if job["state"] != one_shot.COMPLETE],
         "problems": all_jobs.problems,
-        "diff": {"before": "", "after": definition.describe_jobs(all_jobs.submitted)},
+        "diff": {"before": before, "after": after + definition.describe_jobs(all_jobs.submitted)},
     }
 
 

@@ -19,7 +19,6 @@ from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import Errors, GpuSwarmError
 from .._gpu import driver_capabilities
-from .._ledger.owners import OWNER
 from .._mask import MASK, mask, mask_value_in_key
 from .._placement.node_match import is_constraint
 from .._policy import offered_devices
@@ -28,6 +27,8 @@ from .._printable import printable
 from .._secret_names import has_secret, is_name_of_secret, is_secret_word
 from .._swarm.go_templates import WRITE, is_meant_for_swarm, literal
 from .._swarm.image_name import is_image_name, with_tag
+from .._swarm.owned_labels import QUEUE
+from . import queue_options
 from .job_mounts import mount
 
 # Labels of the services, with the collection's prefix in front.
@@ -69,6 +70,7 @@ def jobs(params: Mapping[str, Any], prefix: str) -> list[Job]:
         errors.add("The job %s has %s in env and in array. Remove one of them. %s" % (name, ", ".join(both), NOTHING))
     if options.get("capabilities") and not params.get("gpus"):
         errors.add("The job %s has capabilities, but with gpus: 0 it sees no GPU. Remove capabilities, or reserve a GPU. %s" % (name, NOTHING))
+    queue_options.check(errors, params)
     errors.refuse()
     entries = [_job(params, options, parameters, prefix) for parameters in options.get("array") or [{}]]
     repeated = [job for job in entries if sum(other.digest == job.digest for other in entries) > 1]
@@ -208,6 +210,7 @@ _READERS: dict[str, Callable[[str, str, Any], Any]] = {
     "gpus": _number,
     "image": _image,
     "mounts": _mounts,
+    "priority": queue_options.read_priority,
     "retries": _number,
     "time_limit": _number,
 }
@@ -237,7 +240,7 @@ def _job(params: Mapping[str, Any], options: Mapping[str, Any], parameters: dict
     shown = printable(mask(" ".join("%s=%s" % (key, MASK if _is_secret(key, value) else value) for key, value in parameters.items())))[:MOST_SHOWN]
     labels = {prefix + JOB: name, prefix + DIGEST: digest, prefix + RETRIED: "0", prefix + REFUSED: "0"}
     labels.update({prefix + PARAMETERS: shown} if shown else {})
-    labels.update({OWNER: params["owner"]} if params.get("owner") else {})
+    labels.update(queue_options.labels(params))
     service = "%s-%s" % (name, digest[:12])
     placement = params.get("placement") or {}
     labels.update(placement.get("labels") or {})
@@ -258,8 +261,10 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 
 def _spec(name: str, service: str, labels: dict[str, str], content: Mapping[str, Any], more_constraints: Sequence[str]) -> dict[str, Any]:
+    # The queue itself stops work that exceeds its time limit. So the image keeps its own health check.
+    limit = 0 if QUEUE in labels else content["time_limit"]
     template: dict[str, Any] = {
-        "ContainerSpec": _container(name, content),
+        "ContainerSpec": _container(name, content, limit),
         "Resources": {"Reservations": {"GenericResources": _reservation(content)}},
         "Placement": {"Constraints": [*content["constraints"], *more_constraints]},
         # This is a one-shot service, not a job of swarm. Swarm runs a job again after any update of the job, and after a change of the leader.
@@ -273,7 +278,8 @@ def _spec(name: str, service: str, labels: dict[str, str], content: Mapping[str,
     return {
         "Name": service,
         "Labels": labels,
-        "Mode": {"Replicated": {"Replicas": 1}},
+        # Queued work begins when its queue admits it.
+        "Mode": {"Replicated": {"Replicas": 0 if QUEUE in labels else 1}},
         "TaskTemplate": template,
         # Another try is an update of the service. A failing task must not pause it.
         "UpdateConfig": {"Parallelism": 0, "FailureAction": "continue", "Order": "stop-first"},
@@ -284,7 +290,7 @@ def _reservation(content: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"DiscreteResourceSpec": {"Kind": content["kind"], "Value": content["gpus"]}}] if content["gpus"] else []
 
 
-def _container(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
+def _container(name: str, content: Mapping[str, Any], time_limit: int) -> dict[str, Any]:
     # Swarm expands templates in variables. If swarm cannot expand a variable, its error shows the whole value.
     env = {NAME_VARIABLE: name, **{key: literal(value) for key, value in content["env"].items()}}
     if not content["gpus"]:
@@ -294,8 +300,8 @@ def _container(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
     container: dict[str, Any] = {"Image": content["image"], "Env": ["%s=%s" % item for item in env.items()]}
     optional = {"Command": "entrypoint", "Args": "command", "Mounts": "mounts", "User": "user", "Dir": "workdir"}
     container.update({key: content[option] for key, option in optional.items() if content[option]})
-    if content["time_limit"]:
-        container["Healthcheck"] = _time_limit_check(content["time_limit"])
+    if time_limit:
+        container["Healthcheck"] = _time_limit_check(time_limit)
     return container
 
 
@@ -330,6 +336,7 @@ def describe_jobs(submitted: Iterable[Job]) -> str:
         lines += ["  command: %s" % mask(" ".join(shown))] if shown else []
         lines += ["  variables: %s" % ", ".join(sorted(item.partition("=")[0] for item in container["Env"]))]
         lines += ["  reserves: %(Value)d %(Kind)s" % item["DiscreteResourceSpec"] for item in generic]
+        lines += ["  %s: %s" % item for item in queue_options.described(job.spec["Labels"])]
         lines += ["  parameters: %s" % job.parameters] if job.parameters else []
         lines += ["  constraint: %s" % text for text in template["Placement"]["Constraints"]]
     return "".join("%s\n" % printable(line) for line in lines)

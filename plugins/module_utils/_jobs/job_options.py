@@ -30,6 +30,8 @@ JOB_OPTIONS: dict[str, dict[str, Any]] = {
     "user": {"type": "str"},
     "workdir": {"type": "str"},
     "owner": {"type": "str"},
+    "queue": {"type": "str"},
+    "priority": {"type": "int"},
     "time_limit": {"type": "int", "default": 0},
     "retries": {"type": "int", "default": 0},
 }

@@ -15,12 +15,18 @@ from typing import Any, Callable, Mapping, Sequence
 from .._deployment.preflight import preflight
 from .._deployment.stack import of_swarm, with_labels
 from .._errors import Errors, GpuSwarmError
+from .._ledger.ledger import swarm_state
 from .._ledger.listed import Listed
 from .._mask import mask_values
+from .._queue import queues
+from .._queue.queue_state import state_of
+from .._queue.submission import why_never
+from .._queue.waiting import TIME_LIMIT
 from .._swarm.manager import Manager, NotFound, Refused, SwarmError, until_written
+from .._swarm.owned_labels import QUEUE
 from .._tasks import one_shot
 from .._tasks.tasks import epoch, still_allocated
-from . import job_progress, logs
+from . import job_progress, logs, queued_job
 from .definition import DIGEST, JOB, NOTHING, REMOVING, Job, public_values, variable_values
 
 # When to run a finished job once more.
@@ -45,6 +51,7 @@ class Jobs:
         self.changed = False
         self.problems: list[str] = []
         self.submitted: list[Job] = []
+        self.relabelled: dict[str, Mapping[str, tuple[str, str]]] = {}  # changed labels by service
         self._read()
 
     def _read(self) -> None:
@@ -56,7 +63,14 @@ class Jobs:
         self._services = {service["Spec"]["Name"]: service for service in self._manager.services_labelled(label)}
 
     def _record(self, service: Mapping[str, Any]) -> dict[str, Any]:
-        return job_progress.record(service, self._tasks.get(service["ID"], []), self._prefix)
+        tasks = self._tasks.get(service["ID"], [])
+        if queued_job.is_queued(service["Spec"]):
+            return queued_job.record(service, tasks, self._queues(), self._prefix)
+        return job_progress.record(service, tasks, self._prefix)
+
+    def _queues(self) -> Mapping[str, queues.Queue]:
+        """Return the queues of the swarm. Raises GpuSwarmError if their label is unreadable."""
+        return queues.from_label((self._manager.spec.get("Labels") or {}).get(queues.LABEL))
 
     # -- jobs that should exist -----------------------------------------------------------------------------------------------------
 
@@ -68,17 +82,31 @@ class Jobs:
         """Run one pass and return the record of each job, in order. ``labels`` are labels that nodes are about to get, by node id."""
         self._labels = labels or {}
         missing = self.missing(wanted)
+        self._refuse_moved(wanted, again)
         if missing:
             self._refuse_unfit(missing)
         for job in missing:
             self._submit(job)
         if missing and not self._check_mode:
             self._read()
-        return [self._advance(self._services[job.service], retries, again) if job.service in self._services else _planned(job) for job in wanted]
+        return [self._advance(self._services[job.service], job, retries, again) if job.service in self._services else _planned(job) for job in wanted]
 
     def _is_there(self, job: Job) -> bool:
         service = self._services.get(job.service)
         return service is not None and service["Spec"]["Labels"].get(self._prefix + DIGEST) == job.digest
+
+    def _refuse_moved(self, wanted: Sequence[Job], again: str) -> None:
+        """Refuse a job that runs outside of a queue and should run in one, or the reverse. Its service would be another one."""
+        for job in wanted:
+            service = self._services.get(job.service) if self._is_there(job) else None
+            if service is None or queued_job.is_queued(service["Spec"]) == queued_job.is_queued(job.spec):
+                continue
+            if again != NEVER or self._record(service)["state"] not in job_progress.OVER:
+                how = "in a queue" if queued_job.is_queued(service["Spec"]) else "without a queue"
+                raise GpuSwarmError(
+                    "%s of the job %s was submitted %s. Restore queue in the definition, or remove the job with state=absent and submit it again. "
+                    "Nothing was changed." % (job.service, self._name, how)
+                )
 
     def _refuse_unfit(self, missing: Sequence[Job]) -> None:
         """Refuse jobs that no node could ever run, because such jobs would wait forever. Jobs with the same needs are checked once."""
@@ -96,11 +124,15 @@ class Jobs:
         errors.collect(self._refuse_networks, missing)
         for spec in specs_by_needs.values():
             errors.collect(self._refuse_spec, spec, listed)
+        if not errors.messages:
+            for spec in specs_by_needs.values():
+                errors.collect(self._refuse_in_queue, spec, listed)
         if errors.messages:
             raise GpuSwarmError(" ".join([*errors.messages, NOTHING]))
 
     def _refuse_spec(self, spec: Mapping[str, Any], listed: Listed) -> None:
-        preview = preflight("", [spec], listed, self._prefix)
+        # A queued service has 0 replicas, which fit anywhere.
+        preview = preflight("", [queued_job.as_unqueued(spec)], listed, self._prefix)
         kinds = [item["DiscreteResourceSpec"]["Kind"] for item in spec["TaskTemplate"]["Resources"]["Reservations"]["GenericResources"]]
         for kind in kinds:
             if kind not in preview["kinds"]:
@@ -111,6 +143,12 @@ class Jobs:
         if not explanation["possible"]:
             text = explanation["text"]
             raise GpuSwarmError("The job %s %s. No node could ever run it: reserve less, or change its constraints." % (self._name, text))
+
+    def _refuse_in_queue(self, spec: Mapping[str, Any], listed: Listed) -> None:
+        if queued_job.is_queued(spec):
+            reason = why_never([spec], self._queues(), swarm_state(listed, self._prefix))
+            if reason:
+                raise GpuSwarmError("The job %s would never start: %s. Change the job, or gpu_swarm_queues." % (self._name, reason))
 
     def _refuse_networks(self, missing: Sequence[Job]) -> None:
         wanted = {network["Target"] for job in missing for network in job.spec["TaskTemplate"].get("Networks") or []} - OF_EACH_NODE
@@ -138,7 +176,9 @@ class Jobs:
                 message = "The job %s is refused. %s Fix this in the definition of the job. %s" % (self._name, message, submitted)
             raise type(problem)(message, **problem.details) from None
 
-    def _advance(self, service: Mapping[str, Any], retries: int, again: str) -> dict[str, Any]:
+    def _advance(self, service: Mapping[str, Any], wanted: Job, retries: int, again: str) -> dict[str, Any]:
+        if queued_job.is_queued(service["Spec"]):
+            return self._advance_queued(service, wanted, retries, again)
         job = self._record(service)
         if job["state"] not in job_progress.OVER:
             if job_progress.has_avoided_for_long(job, self._now) and not self._check_mode:
@@ -150,6 +190,38 @@ class Jobs:
             self._save(service)
             return {**job, "left": how is not None}
         return self._try_again(service, job, None if starts_over else how)
+
+    def _advance_queued(self, service: Mapping[str, Any], wanted: Job, retries: int, again: str) -> dict[str, Any]:
+        job = self._record(service)
+        if queued_job.is_waiting(service):
+            self._relabel(service, wanted)
+        if job["left"]:
+            return job
+        how = job_progress.how_to_retry(job, retries)
+        starts_over = again == ALWAYS or (again == FAILED and job["state"] != one_shot.COMPLETE)
+        if not starts_over and not (how and job_progress.is_due(job, self._now)):
+            self._save(service)
+            return {**job, "left": how is not None}
+        if not self._save(service):
+            return job
+        used, state = None if starts_over else how, state_of(service)
+        if not self._check_mode and not until_written(
+            lambda: self._write(service, lambda spec: queued_job.waiting_again(spec, state, wanted.spec, used, self._prefix))
+        ):
+            return {**job, "left": True}  # the next pass shows the result
+        self.changed = True
+        error = job_progress.LAST_TRY % job["error"] if job["error"] else ""
+        next_state = job_progress.PLANNED if self._check_mode else queued_job.WAITING
+        return {**job, "exit_code": None, "error": error, "ended": None, "node": None, "left": True, "state": next_state}
+
+    def _relabel(self, service: Mapping[str, Any], wanted: Job) -> None:
+        """Give waiting work the queue, priority and owner of the definition. Swarm starts no task because of a label."""
+        changed = queued_job.changed_labels(service["Spec"], wanted.spec)
+        if not changed:
+            return
+        if self._check_mode or until_written(lambda: self._write(service, lambda spec: queued_job.with_wanted_labels(spec, wanted.spec))):
+            self.changed = True
+            self.relabelled[wanted.service] = changed
 
     def _is_being_removed(self, service: Mapping[str, Any]) -> bool:
         """Return whether a run is removing the service. Another try would be lost with the service.
@@ -193,7 +265,7 @@ class Jobs:
         try:
             current = self._manager.service(service["ID"])
             is_restarted = job_progress.tries(current["Spec"]["TaskTemplate"]) != job_progress.tries(service["Spec"]["TaskTemplate"])
-            if is_restarted or self._is_being_removed(current):
+            if is_restarted or queued_job.has_moved(current["Spec"], service["Spec"]) or self._is_being_removed(current):
                 return False
             self._manager.update_service(current["ID"], current["Version"]["Index"], change(current["Spec"]))
         except NotFound:
@@ -237,8 +309,8 @@ class Jobs:
 
 
 def _needs(spec: Mapping[str, Any]) -> tuple[Any, ...]:
-    template = spec["TaskTemplate"]
-    return template["Resources"], template["Placement"], template.get("Networks")
+    template, labels = spec["TaskTemplate"], spec["Labels"]
+    return template["Resources"], template["Placement"], template.get("Networks"), [labels.get(label) for label in (QUEUE, TIME_LIMIT)]
 
 
 def _planned(job: Job) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from .waiting import time_limit_of
 STARTS, RUNS, LOST, UNPLACED, TOO_LONG, UNRECORDED = "starts", "runs", "lost", "unplaced", "too-long", "unrecorded"
 COMPLETE, FAILED, REFUSED = "complete", "failed", "refused"
 TAKEN_BACK = "taken back"
+RAN_TOO_LONG = "stopped: it ran for longer than its time limit of %s"
+STARTED_TOO_LATE = "stopped: it did not run within its time limit of %s"
 UNPLACED_S = 60  # admitted work without a node is taken back after this time
 UNRECORDED_S = 600  # if swarm shows no task after this time, nobody knows whether the work ran
 
@@ -64,8 +66,7 @@ def _of_allocated(service: Mapping[str, Any], task: Mapping[str, Any], queue: Qu
     runs = one_shot.state_of_try(service["Spec"]["TaskTemplate"], task)[0] == one_shot.RUNNING
     limit, since = _limit(service, queue), epoch(task.get("CreatedAt"))  # from the admission, by the clock of the manager
     if limit is not None and since is not None and now >= since + limit:
-        what = "ran for longer than" if runs else "did not run within"
-        return Progress(TOO_LONG, text="stopped: it %s its time limit of %s" % (what, shown_duration(limit)))
+        return Progress(TOO_LONG, text=(RAN_TOO_LONG if runs else STARTED_TOO_LATE) % shown_duration(limit))
     return Progress(RUNS if runs else STARTS)
 
 

@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 import copy
+import struct
 
 from queued import CREATED, GPU, gpu_node
 from swarm_api import cluster, discrete
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.admitter import Admitter
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_state import LABEL
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.waiting import QUEUE
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import NotFound, OutOfSequence, Refused
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import ALLOCATED, ENDED, epoch, stamp
 
@@ -35,6 +35,7 @@ class QueueSwarm:
         self.nodes_now = list(nodes) or [gpu_node("n1"), gpu_node("n2")]
         self.tasks_now, self.services_now, self.began, self.calls = [], {}, [], []
         self.refuses, self.history, self._ids = set(), 5, 0
+        self.created, self.removed = [], []
         self.before_update = lambda service_id: None
         for one in services:
             self.submit(one)
@@ -144,6 +145,9 @@ class QueueSwarm:
         self.calls.append("all services")
         return copy.deepcopy(list(self.services_now.values()))
 
+    def services_labelled(self, label):
+        return copy.deepcopy([one for one in self.services_now.values() if _has_label(one, label)])
+
     def service(self, service_id):
         self.calls.append("read service")
         if service_id not in self.services_now:
@@ -155,9 +159,9 @@ class QueueSwarm:
         yield from copy.deepcopy(self.tasks_now)
 
     def tasks_labelled(self, label):
-        assert label == QUEUE
         self.calls.append("list tasks")
-        return copy.deepcopy([one for one in self.tasks_now if one["ServiceID"] in self.services_now])
+        ids = [service["ID"] for service in self.services_now.values() if _has_label(service, label)]
+        return copy.deepcopy([one for one in self.tasks_now if one["ServiceID"] in ids])
 
     def tasks_of(self, service_id):
         return [task for task in self.tasks_now if task["ServiceID"] == service_id]
@@ -177,9 +181,30 @@ class QueueSwarm:
         self._write(service, spec)
 
     def remove_service(self, service_id):
-        self.services_now.pop(service_id, None)
+        service = self.services_now.pop(service_id, None)
+        self.removed += [service["Spec"]["Name"]] if service else []
         for task in self.tasks_of(service_id):
             task["DesiredState"] = "remove"
+
+    # -- what the module swarm_job needs besides ---------------------------------------------------------------------
+
+    @property
+    def time(self):
+        return stamp(self.clock)
+
+    @property
+    def spec(self):
+        return self.cluster()[0]["Spec"]
+
+    def nodes(self):
+        return self.nodes_now
+
+    def create_service(self, spec):
+        self.created.append(spec["Name"])
+        self.submit({"ID": "id" + spec["Name"], "CreatedAt": stamp(self.clock), "Spec": spec})
+
+    def task_log(self, task_id):
+        yield struct.pack(">BxxxI", 1, 3) + b"log"
 
     # -- what tests read ---------------------------------------------------------------------------------------------
 
@@ -188,6 +213,12 @@ class QueueSwarm:
 
     def state(self, name):
         return self.services_now["id" + name]["Spec"]["Labels"].get(LABEL, "waiting")
+
+
+def _has_label(service, label):
+    key, equals, value = label.partition("=")
+    found = service["Spec"]["Labels"].get(key)
+    return found is not None and (not equals or found == value)
 
 
 def _gpus(task):

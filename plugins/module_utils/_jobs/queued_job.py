@@ -1,0 +1,140 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Finds the progress of a job in a queue from the label with its state and its tasks, and how it waits once more (pure).
+
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from .._queue import attempts, queue_state
+from .._queue.queue_state import State, state_of
+from .._queue.queues import Queue
+from .._queue.reasons import no_queue
+from .._queue.service_changes import with_state
+from .._queue.waiting import read
+from .._swarm.owned_labels import QUEUE
+from .._tasks import one_shot
+from .._tasks.tasks import ALLOCATED, ENDED
+from . import job_progress
+from .queue_options import CHANGEABLE
+
+WAITING, HELD, CANCELLED = "waiting", "held", "cancelled"
+_FAILED = "failed: "
+_RELEASE = "%s; 'gpu-swarm release %s' lets it run"
+
+
+def is_queued(spec: Mapping[str, Any]) -> bool:
+    return QUEUE in (spec.get("Labels") or {})
+
+
+def as_unqueued(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the specification of a job, as if swarm should start it at once."""
+    labels = {label: value for label, value in spec["Labels"].items() if label != QUEUE}
+    return dict(spec, Labels=labels, Mode={"Replicated": {"Replicas": 1}})
+
+
+def record(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], queues: Mapping[str, Queue], prefix: str) -> dict[str, Any]:
+    """Return the job's record in the form of the module's result. ``left`` says whether its queue has not finished with it."""
+    state, template = state_of(service), service["Spec"]["TaskTemplate"]
+    task = _task_of(state, template, tasks)
+    result, error = _result(service, state, task, queues)
+    status, is_over = task["Status"] if task else {}, result in (*job_progress.OVER, CANCELLED)
+    container = status.get("ContainerStatus") or {}
+    return {
+        **job_progress.record(service, [], prefix),
+        "state": result,
+        "error": error,
+        "exit_code": container.get("ExitCode", 0) if is_over and container.get("ContainerID") else None,
+        "ended": status.get("Timestamp") if is_over else None,
+        "queued": service.get("CreatedAt") if result == WAITING else None,
+        "node": None if result == WAITING else (task or {}).get("NodeID") or state.node or None,
+        "tries": state.attempt,
+        "refused": len(state.avoids),
+        "left": _is_left(state, result, tasks),
+    }
+
+
+def _is_left(state: State, result: str, tasks: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the job goes on: in its queue, or because its container has not stopped yet."""
+    if state.state == queue_state.OVER:
+        return any(task["Status"]["State"] in ALLOCATED for task in tasks)
+    return state.state == queue_state.WAITING or (state.state == queue_state.ADMITTED and result != one_shot.COMPLETE)
+
+
+def _task_of(state: State, template: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the task of the last attempt. To stop a task, its queue lets swarm replace it with one that has no node."""
+    if state.state == queue_state.ADMITTED:
+        return one_shot.latest(template, tasks)
+    return max((task for task in tasks if task["Status"]["State"] in ENDED), key=lambda task: (task.get("CreatedAt") or "", task["ID"]), default=None)
+
+
+def _result(service: Mapping[str, Any], state: State, task: Mapping[str, Any] | None, queues: Mapping[str, Queue]) -> tuple[str, str]:
+    """Return the state of the job, and the reason for that state or ``""``."""
+    if state.state == queue_state.ADMITTED:
+        result, error = one_shot.state_of_try(service["Spec"]["TaskTemplate"], task)
+        return (one_shot.STARTING if result == one_shot.QUEUED else result), error
+    if state.state == queue_state.OVER:
+        return _result_of(state.result)
+    if state.state == queue_state.HELD:
+        return HELD, _RELEASE % (state.result or "somebody held it", service["Spec"]["Name"])
+    return WAITING, _why_it_cannot_start(service, queues) or (job_progress.LAST_TRY % state.result if state.result else "")
+
+
+def _result_of(text: str) -> tuple[str, str]:
+    if text == attempts.COMPLETE:
+        return one_shot.COMPLETE, ""
+    if text.startswith((attempts.RAN_TOO_LONG % "", attempts.STARTED_TOO_LATE % "")):
+        return one_shot.TIMED_OUT, text
+    if text.startswith(CANCELLED):
+        return CANCELLED, text
+    return one_shot.FAILED, text[len(_FAILED) :] if text.startswith(_FAILED) else text or one_shot.NO_REASON
+
+
+def _why_it_cannot_start(service: Mapping[str, Any], queues: Mapping[str, Queue]) -> str:
+    """Return why its queue does not consider the job; '' if it does."""
+    found = read(service, queues)
+    if found and found.queue not in queues:
+        return no_queue(found.queue, queues).text
+    return found.problem if found else ""
+
+
+# -- changes -----------------------------------------------------------------------------------------------------------
+
+
+def is_waiting(service: Mapping[str, Any]) -> bool:
+    """Return whether the job waits and its labels may change. While it is taken back, its queue is about to write it."""
+    state = state_of(service)
+    return state.state == queue_state.WAITING and not state.admission
+
+
+def changed_labels(spec: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return (value now, wanted value) of each label that differs. A missing label is ``""``. ``wanted`` is the wanted specification."""
+    now, then = spec.get("Labels") or {}, wanted["Labels"]
+    return {label: (now.get(label, ""), then.get(label, "")) for label in CHANGEABLE if now.get(label, "") != then.get(label, "")}
+
+
+def with_wanted_labels(spec: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the service's specification with the queue, priority and owner of the wanted one."""
+    labels = {label: value for label, value in (spec.get("Labels") or {}).items() if label not in CHANGEABLE}
+    labels.update({label: wanted["Labels"][label] for label in CHANGEABLE if label in wanted["Labels"]})
+    return dict(spec, Labels=labels)
+
+
+def waiting_again(spec: Mapping[str, Any], state: State, wanted: Mapping[str, Any], how: str | None, prefix: str) -> dict[str, Any]:
+    """Return the specification with which a finished or held job waits once more. If ``how`` is None, it has all its retries again.
+
+    With 0 replicas, swarm has dropped the task. Otherwise the task and its log stay until the next attempt.
+    """
+    after = queue_state.tried_again(state) if queue_state.replicas_of(spec) else queue_state.released(state)
+    return with_state(job_progress.counted(with_wanted_labels(spec, wanted), how, prefix), after)
+
+
+def has_moved(spec: Mapping[str, Any], former: Mapping[str, Any]) -> bool:
+    """Return whether the job's queue or a person changed its state since ``former`` was read."""
+    now, before = ((one["Labels"].get(queue_state.LABEL), queue_state.replicas_of(one)) for one in (spec, former))
+    return now != before
