@@ -155,6 +155,15 @@ explained:
         - filter: resources
           hostnames: [g1]
           text: g1 has 1 NVIDIA-GPU free and would have 2 if batch.7 ended
+queue:
+  description:
+    - The queues of the swarm and their work, as C(gpu-swarm queue --json) prints them. Null for a swarm without queues. Of each queue it lists
+      at most 100 services that wait and 100 others, and none whose work is over, except for O(services).
+    - C(queues) has what each queue uses and allows. C(work) has the services of queues, in the order in which they may start. C(problem) is why no
+      work is admitted, or empty.
+  returned: success
+  type: dict
+  version_added: 0.4.0
 nodes:
   description: As in M(fleet.gpu_swarm.swarm_gpu_info). All other values of that module are returned too, such as C(swarm), C(kinds) and C(pending).
   returned: success
@@ -167,12 +176,13 @@ import time
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect
 from ..module_utils._errors import GpuSwarmError
 from ..module_utils._ledger.owners import owners_of
-from ..module_utils._ledger.read import read_ledger
 from ..module_utils._metrics import file, samples
 from ..module_utils._placement.explain import ALL
+from ..module_utils._queue.read_queue import read_ledger_and_queue
 from ..module_utils._swarm import manager_module
 from ..module_utils._swarm.manager import connect
 from ..module_utils._tasks.tasks import epoch
+from ..module_utils._view.shown_queues import shortened_queue
 
 OPTIONS = dict(
     services=dict(type="list", elements="str", default=["*"]),
@@ -186,13 +196,14 @@ def run(params, check_mode):
     """Return the module's result. Raise a GpuSwarmError that contains the result if the metrics cannot be written."""
     manager, wanted, directory = connect(params), params["services"], params["textfile_directory"]
     # The metrics describe all pending services, so explain them too.
-    result = read_ledger(manager, params["prefix"], [*wanted, ALL] if directory else wanted)
+    result = read_ledger_and_queue(manager, params["prefix"], [*wanted, ALL] if directory else wanted)
     result["owners"] = owners_of(manager.services(), params["owner_label"])
+    shown = shortened_queue(result["queue"], wanted)
     if not directory:
-        return result
+        return dict(result, queue=shown)
     text = samples.rendered(result, epoch(manager.time) or time.time(), file.STATUS)
     explained = [service for service in result["explained"] if ALL in wanted or service["service"] in wanted or service["id"] in wanted]
-    with_metrics = dict(result, explained=explained, changed=True, textfile=file.path_in(directory))
+    with_metrics = dict(result, queue=shown, explained=explained, changed=True, textfile=file.path_in(directory))
     try:
         if not check_mode:
             file.write(directory, text)

@@ -212,7 +212,7 @@ def _exit_status(status: Mapping[str, Any]) -> int:
 
 def _why(arguments: argparse.Namespace, places: Places, dummy_now: float) -> Answer:
     # imported here, because only this command needs the API
-    from .._ledger.read import read_ledger
+    from .._queue.read_queue import read_ledger_and_queue
     from .._swarm.manager import BY_SOCKET, connect
     from .._swarm.owned_labels import PREFIX
 
@@ -220,7 +220,7 @@ def _why(arguments: argparse.Namespace, places: Places, dummy_now: float) -> Ans
         manager = connect(dict(BY_SOCKET, docker_host=places.docker_host, timeout=ANSWER_S))
     except GpuSwarmError as problem:
         raise _without_options(problem, places.docker_host) from problem
-    row = service_row(read_ledger(manager, PREFIX, [arguments.service]), arguments.service)
+    row = service_row(read_ledger_and_queue(manager, PREFIX, [arguments.service]), arguments.service)
     if row is None:
         raise GpuSwarmError(
             "The swarm has no service %s. A service of a stack is named STACK_SERVICE. 'docker service ls' lists all names."

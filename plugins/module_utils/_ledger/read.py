@@ -24,7 +24,11 @@ from .listed import Listed
 
 def read_ledger(manager: Manager, prefix: str, explained: Collection[str] = (), keep_label: str = KEY) -> dict[str, Any]:
     """Return the ledger of the manager's swarm and facts about the swarm, in the form of a module's result."""
-    listed = Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label)
+    return ledger_of(manager, Listed(manager.nodes(), manager.tasks(), manager.services(), epoch(manager.time), keep_label), prefix, explained)
+
+
+def ledger_of(manager: Manager, listed: Listed, prefix: str, explained: Collection[str] = ()) -> dict[str, Any]:
+    """Return the result of ``read_ledger`` for lists that the caller has read."""
     result = ledger_with_findings(listed, manager.spec, prefix, explained)
     return dict(result, changed=False, swarm=dict(swarm_of(manager), **labels_of(manager.spec, manager.time, listed)))
 

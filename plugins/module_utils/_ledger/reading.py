@@ -10,7 +10,7 @@ Private to this collection; it may change without notice.
 from __future__ import annotations
 
 import time
-from typing import Any, Iterator, Mapping, NamedTuple, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NamedTuple, Sequence
 
 from .._placement.explain import ALL
 from .._swarm.manager import Manager
@@ -30,8 +30,8 @@ _DROPPED_OF_SPEC = ("ContainerSpec", "Networks")
 class Reading(NamedTuple):
     """``at`` is the manager's time in seconds since 1970. ``tasks`` are tasks of the API without the specification of their containers.
 
-    ``ledger`` is a result of ``ledger_with_findings`` with ``owners`` and ``swarm``. ``leads``: whether this manager leads. ``owners`` are
-    {service name: owner}. Observers share these objects and must not change them.
+    ``ledger`` is a result of ``ledger_with_findings`` with ``owners`` and ``swarm``; ``Readings`` adds ``queue``. ``leads``: whether this manager
+    leads. ``owners`` are {service name: owner}. Observers share these objects and must not change them.
     """
 
     at: float
@@ -50,21 +50,24 @@ class Reading(NamedTuple):
 def read(manager: Manager, nodes: Sequence[Mapping[str, Any]], leads: bool) -> Reading:
     """Read the swarm. ``nodes`` is the list of nodes that the caller has just read. Raises GpuSwarmError."""
     cluster, now = manager.cluster()
-    spec, services, tasks = cluster["Spec"], manager.services(), []
+    spec, services = cluster["Spec"], manager.services()
+    tasks: list[Mapping[str, Any]] = []
     at = epoch(now)
 
-    def each_task() -> Iterator[Mapping[str, Any]]:
-        for task in manager.tasks():
-            tasks.append(without_container(task))
-            yield task
-
-    listed = Listed(nodes, each_task(), services, at)
+    listed = Listed(nodes, keeping(manager.tasks(), tasks), services, at)
     owners = owners_of(services)
     result = ledger_with_findings(listed, spec, PREFIX, [ALL], MOST_EXPLAINED)
     result["owners"] = owners
     result["swarm"] = dict(labels_of(spec, now, listed), id=manager.swarm_id, node_id=manager.node_id)
     hostname = next((node.get("Description", {}).get("Hostname", "") for node in nodes if node["ID"] == manager.node_id), "")
     return Reading(at or time.time(), nodes, tasks, services, spec, result, leads, manager.node_id, hostname, manager.swarm_id, owners)
+
+
+def keeping(tasks: Iterable[Mapping[str, Any]], kept: list[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield the tasks, and keep each of them in ``kept`` without the specification of its container."""
+    for task in tasks:
+        kept.append(without_container(task))
+        yield task
 
 
 def without_container(task: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,13 +18,15 @@ from typing import Any, Callable, Mapping, NamedTuple, Sequence
 from .._errors import GpuSwarmError
 from .._health.label import parse_label, reported_label
 from .._ledger.ledger import without_garbage_collection
+from .._ledger.listed import Listed
 from .._ledger.reading import Reading, read
+from .._queue.read_queue import queue_in
 
 EVERY_S = 60.0  # on the leader
 AT_LEAST_S = 15.0  # shortest time between two readings
 SHARE = 0.01  # largest part of the time to spend on readings
 AT_MOST_S = 600.0  # longest time between two readings, and the time on other managers. A metrics file older than 15 minutes counts as outdated
-_READING = "the reading of the swarm"
+_READING, _QUEUES = "the reading of the swarm", "the view of the queues"
 
 
 class Observer(NamedTuple):
@@ -79,12 +81,23 @@ class Readings:
             return
         self._failed = False
         self._report(_READING, [])
+        reading = self._with_queue(reading)
         for observer in observers:
             try:
                 lines = observer.observe(reading)
             except Exception as problem:  # do not fail, because the other observers must continue
                 lines = [_message(observer.name, problem)]
             self._report(observer.name, lines)
+
+    def _with_queue(self, reading: Reading) -> Reading:
+        """Return the reading with the view of the queues in its ledger. It is computed once for all observers."""
+        queue, lines = None, []
+        try:
+            queue = queue_in(Listed(reading.nodes, reading.tasks, reading.services, reading.at), reading.spec, reading.at)
+        except Exception as problem:  # do not fail, because the observers show more than queues
+            lines = [_message(_QUEUES, problem)]
+        self._report(_QUEUES, lines)
+        return reading._replace(ledger=dict(reading.ledger, queue=queue))
 
     def _report(self, name: str, lines: Sequence[str]) -> None:
         """Print each line once, and again only if it was gone in between."""

@@ -67,6 +67,23 @@ PENDING_POSSIBLE = Metric(
 UNRESERVED_SERVICES = Metric("gpu_swarm_unreserved_services", (), "Number of services that can see GPUs without reserving one.")
 UNRESERVED = Metric("gpu_swarm_service_unreserved", ("service",), "A service that can see GPUs without reserving one.")
 
+QUEUES_CLOSED = Metric(
+    "gpu_swarm_queues_closed", (), "Whether the queues admit nothing at all, because a label or the task history of the swarm is wrong."
+)
+QUEUE_WORK = Metric(
+    "gpu_swarm_queue_work", ("queue", "state"), "Number of services of a queue by state: waiting, starting, running, lost, refused or held."
+)
+QUEUE_WAITING = Metric("gpu_swarm_queue_waiting", ("queue", "reason"), "Number of services of a queue that wait, by the reason why they wait.")
+QUEUE_SINCE = Metric(
+    "gpu_swarm_queue_waiting_since_timestamp_seconds", ("queue",), "When the first of the services that wait in a queue was submitted."
+)
+QUEUE_KEPT = Metric("gpu_swarm_queue_nodes_kept", ("queue",), "Number of nodes that are kept for the work of a queue that is next.")
+QUEUE_USED = Metric("gpu_swarm_queue_resources_used", ("queue", "kind"), "Resources of a kind that the services of a queue use.")
+QUEUE_MAX = Metric("gpu_swarm_queue_resources_max", ("queue", "kind"), "Resources of a kind that the services of a queue may use, if it has a cap.")
+QUEUE_SHARE = Metric(
+    "gpu_swarm_queue_share", ("queue",), "Share of a queue: used of advertised, of the kind with the largest result, divided by the queue's weight."
+)
+
 ISOLATION = Metric("gpu_swarm_isolation", ("level",), "The level of isolation of the swarm: off, audit, reserved, exclusive or unknown.")
 NODE_ISOLATION = Metric("gpu_swarm_node_isolation", (*NODE, "level"), "The level of a node with GPUs when a run last read or set it.")
 ISOLATION_FOUND = Metric(
@@ -97,6 +114,7 @@ METRICS: tuple[Metric, ...] = (
     ADVERTISED, ALLOCATED, FREE, SCHEDULABLE, FAULTY,
     GPU_ALLOCATED, GPU_FREE, GPU_FAULT, GPU_FAULT_SINCE, TWICE, GPU_TWICE,
     SERVICE_ALLOCATED, OWNER_ALLOCATED, PENDING_SERVICES, PENDING, PENDING_SINCE, PENDING_WANTS, PENDING_POSSIBLE, UNRESERVED_SERVICES, UNRESERVED,
+    QUEUES_CLOSED, QUEUE_WORK, QUEUE_WAITING, QUEUE_SINCE, QUEUE_KEPT, QUEUE_USED, QUEUE_MAX, QUEUE_SHARE,
     ISOLATION, NODE_ISOLATION, ISOLATION_FOUND, ISOLATION_READ, ALLOCATION_FINDINGS, GPU_ALLOCATION_FINDING, GPU_ALLOCATION_FINDING_SINCE,
     LEASE_SINCE, LEASE_UNTIL, RUN_END, RUN_HOSTS,
 )  # fmt: skip

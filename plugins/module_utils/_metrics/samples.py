@@ -21,6 +21,7 @@ from .._textfile.exposition import Sample
 from . import metric_names
 from .node_metrics import of_nodes
 from .owner_labels import owner_labels
+from .queue_metrics import of_queues
 from .service_metrics import of_services
 
 # The runs that record their end.
@@ -40,6 +41,7 @@ def samples(ledger: Mapping[str, Any], now: float, source: str) -> Iterator[Samp
     owners = owner_labels(ledger)
     yield from of_nodes(ledger, now, owners)
     yield from of_services(ledger, now, owners)
+    yield from of_queues(ledger.get("queue"))
     yield from _isolation(ledger, ledger["swarm"].get("isolation"), now)
     yield from _allocation_findings(ledger.get("allocation_findings") or ())
     yield from _lease(ledger["swarm"].get("lease"), now)

@@ -21,6 +21,7 @@ from .._ledger.unreserved import is_of_gpus
 from .._placement import availability
 from .._printable import shortened
 from .isolation_report import allocated_but_free_for_leader, isolation, isolation_in
+from .shown_queues import sentence, shortened_queue, verdict_of
 from .verdicts import Verdict
 
 ALLOCATED, FREE, FAULTY, NOT_ADVERTISED = "allocated", "free", "faulty", "not advertised"
@@ -39,6 +40,7 @@ def status(ledger: Mapping[str, Any], fault_limit: int = PAUSED_PERCENT) -> dict
         "holders": list(_holders(ledger["nodes"], ledger.get("owners") or {})),
         "free": list(_free(ledger["nodes"])),
         "pending": [_service(service) for service in ledger.get("explained") or []],
+        "queue": shortened_queue(ledger.get("queue")),
         "isolation": isolation(ledger),
         "allocation_findings": [_allocation_finding(finding) for finding in ledger.get("allocation_findings") or []],
         "on_gpu_nodes": ledger["on_gpu_nodes"],
@@ -60,8 +62,10 @@ def outcome(fleet_status: Mapping[str, Any]) -> str:
 
 
 def service_row(ledger: Mapping[str, Any], service: str) -> Row | None:
-    """Return the row of the service with this name or id. None if the swarm has no such service."""
-    return next((_service(entry, ledger["nodes"]) for entry in ledger.get("explained") or [] if service in (entry["service"], entry["id"])), None)
+    """Return the row of the service with this name or id. None if the swarm has no such service. Work of a queue has its row of the queue too."""
+    row = next((_service(entry, ledger["nodes"]) for entry in ledger.get("explained") or [] if service in (entry["service"], entry["id"])), None)
+    work = next((work for work in (ledger.get("queue") or {}).get("work") or [] if row and work["service_id"] == row["id"]), None)
+    return row if row is None or work is None else {**row, "text": sentence(work), "verdict": verdict_of(work).value, "queue": work}
 
 
 # -- nodes -----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from .._printable import printable, shortened
-from . import dedicated, isolation_report, status
+from . import dedicated, isolation_report, shown_queues, status
 from .fold import fold
 from .table import NOTHING, Table, layout
 from .times import duration
@@ -41,10 +41,10 @@ class Screen:
     def show(self, fleet_status: Mapping[str, Any], what: str) -> str:
         """Return the sections that ``what`` names."""
         sections = {
-            "all": (self._nodes, self._totals, self._pending, self._allocation_findings),
+            "all": (self._nodes, self._totals, self._pending, self._queues, self._allocation_findings),
             "free": (self._free, self._totals),
             "holders": (self._holders, self._allocation_findings),
-            "pending": (self._pending,),
+            "pending": (self._pending, self._queues),
             "faulty": (self._faulty,),
         }[what]
         return "\n\n".join(filter(None, [*(section(fleet_status) for section in sections), self._summary(fleet_status)]))
@@ -57,7 +57,7 @@ class Screen:
             tasks + (f" (for {duration(service['age'])})" if service["age"] is not None else ""),
             f"feasible nodes: {shortened(service['feasible']) or 'none'}"
             + ("" if service["room"] is None else f"; room for {service['room']} tasks"),
-            *(fact for fact in service["without_tasks"] if fact not in service["text"]),
+            *(fact for fact in service["without_tasks"] if fact not in service["text"] and "queue" not in service),
             *([f"swarm's message: {service['said']}"] if service["said"] and service["waiting"] else []),
             *(f"not checked: {name}" for name in service["unchecked"]),
         ]
@@ -84,6 +84,14 @@ class Screen:
     def _pending(self, fleet_status: Mapping[str, Any]) -> str:
         rows = [((row["service"], row["needed"], duration(row["age"]), row["text"]), row["verdict"]) for row in fleet_status["pending"]]
         return self._table(("service", "tasks", "for", "why it is pending"), rows) if rows else "Nothing is pending."
+
+    def _queues(self, fleet_status: Mapping[str, Any]) -> str:
+        """Return what runs and what waits in each queue; '' for a swarm without queues."""
+        queue = fleet_status.get("queue")  # an older file of the service has no such key
+        if not queue:
+            return ""
+        table = self._table(("queue", "running", "waiting", "used", "next, and why it waits"), shown_queues.queue_rows(queue))
+        return "\n".join([*([table] if queue["queues"] else []), *(self._fold(note) for note in shown_queues.notes(queue))])
 
     def _free(self, fleet_status: Mapping[str, Any]) -> str:
         rows = [

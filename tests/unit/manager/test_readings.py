@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from queue_fleet import QueueManager, queue
 from read_manager import ReadManager, nodes
 from swarm_api import A, named, service, task
 
@@ -200,3 +201,27 @@ def test_another_manager_tries_again_a_minute_after_a_failed_reading(manager, lo
 def test_an_unknown_answer_does_not_end_the_service(manager, logged):
     readings_of(manager, logged, Watching())(manager, [{"ID": "g1", "Spec": {"Labels": 5}}], True)
     assert logged[0].startswith("the reading of the swarm failed: ")
+
+
+def test_the_queues_are_computed_once_for_all_observers(logged):
+    first, second = Watching(), Watching()
+    asked = QueueManager()
+    asked.clock = lambda: 1000
+    readings_of(asked, logged, first, second)(asked, asked.nodes(), True)
+    assert first.readings[0] is second.readings[0]
+    assert (first.readings[0].ledger["queue"], logged) == (queue(), [])
+
+
+def test_a_swarm_without_queues_has_no_view_of_them(manager, logged):
+    watching = Watching()
+    readings_of(manager, logged, watching)(manager, nodes(), True)
+    assert watching.readings[0].ledger["queue"] is None
+
+
+def test_an_odd_service_of_a_queue_does_not_keep_the_rest_from_being_observed(logged):
+    watching, asked = Watching(), QueueManager()
+    asked.clock = lambda: 1000
+    asked.services()[1]["Spec"]["EndpointSpec"] = "no object"
+    readings_of(asked, logged, watching)(asked, asked.nodes(), True)
+    assert [one.ledger["queue"] for one in watching.readings] == [None]
+    assert "the view of the queues failed" in logged[0]

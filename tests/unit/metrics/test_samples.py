@@ -8,13 +8,23 @@ from __future__ import annotations
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from queue_fleet import queue, swarm
+from queued import queued
 from swarm_api import RECORDED_AT, A, B, discrete, named, node, pending, recorded, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._health.label import KEY, LEFT_OUT
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import bounds, metric_names, node_metrics, owner_labels, service_metrics
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics import (
+    bounds,
+    metric_names,
+    node_metrics,
+    owner_labels,
+    queue_metrics,
+    service_metrics,
+)
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._metrics.samples import rendered
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.read_queue import queue_in
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 
 NOW = epoch("2026-11-20T13:00:00Z")
@@ -396,3 +406,61 @@ def test_differences_of_processes_and_reservations_have_metrics():
         f"gpu_swarm_gpu_allocation_finding_since_timestamp_seconds{idle} {NOW - 3600:.0f}",
         f"gpu_swarm_gpu_allocation_finding_since_timestamp_seconds{outside} {NOW - 7200:.0f}",
     ]
+
+
+# -- queues ------------------------------------------------------------------------------------------------------------
+
+
+def queue_values(view):
+    values = ledger(swarm(), "gpu-swarm.", ["*"])
+    values.update(swarm={"id": "c1"}, allocation_findings=(), owners={}, queue=view)
+    families = text_string_to_metric_families(rendered(values, NOW, "status"))
+    samples = [sample for family in families for sample in family.samples if "queue" in sample.name or sample.name == "gpu_swarm_pending_services"]
+    return {(one.name.partition("gpu_swarm_")[2], *(one.labels[name] for name in sorted(one.labels, reverse=True))): one.value for one in samples}
+
+
+def test_queues_have_their_work_their_reasons_and_what_they_use():
+    values = queue_values(queue())
+    assert {key: value for key, value in values.items() if value} == {
+        ("queue_work", "waiting", "nightly"): 1,
+        ("queue_work", "refused", "nightly"): 1,
+        ("queue_work", "held", "nightly"): 1,
+        ("queue_work", "waiting", "research"): 4,
+        ("queue_work", "running", "research"): 1,
+        ("queue_work", "waiting", "(no such queue)"): 1,
+        ("queue_waiting", "fits-nowhere", "nightly"): 1,
+        ("queue_waiting", "next", "research"): 1,
+        ("queue_waiting", "cap", "research"): 3,
+        ("queue_waiting", "no-queue", "(no such queue)"): 1,
+        ("queue_waiting_since_timestamp_seconds", "nightly"): epoch("2026-11-20T12:00:00Z"),
+        ("queue_waiting_since_timestamp_seconds", "research"): epoch("2026-11-20T12:00:00Z"),
+        ("queue_waiting_since_timestamp_seconds", "(no such queue)"): epoch("2026-11-20T12:00:00Z"),
+        ("queue_nodes_kept", "research"): 1,
+        ("queue_resources_used", "research", GPU): 8,
+        ("queue_resources_max", "research", GPU): 12,
+        ("queue_share", "research"): pytest.approx(0.1667),
+    }
+    assert (values["pending_services",], values["queues_closed",], values["queue_share", "nightly"]) == (0, 0, 0)
+
+
+def test_queues_that_admit_nothing_are_closed():
+    assert queue_values({**queue(), "problem": "the swarm keeps no ended tasks"})["queues_closed",] == 1
+
+
+@pytest.mark.parametrize("view", [None, {"queues": [], "work": [], "problem": ""}])
+def test_a_swarm_without_queues_has_no_metrics_of_queues(view):
+    assert set(queue_values(view)) <= {("pending_services",), ("queues_closed",)}
+    assert (("queues_closed",) in queue_values(view)) == (view is not None)
+
+
+def test_queues_have_few_kinds_however_many_are_reserved():
+    view = queue()
+    view["queues"][1]["used"] = {f"KIND-{number:02d}": 100 - number for number in range(50)}
+    used = {key[2]: value for key, value in queue_values(view).items() if key[:2] == ("queue_resources_used", "research")}
+    assert len(used) == queue_metrics.MOST_KINDS + 2
+    assert (used[GPU], used["KIND-00"], used["(others)"]) == (0, 100, sum(100 - number for number in range(20, 50)))
+
+
+def test_services_cannot_add_queues_to_the_metrics():
+    view = queue_in(Listed([node()], [], [queued(f"s{number}", queue=f"q{number}") for number in range(300)], NOW), {}, NOW)
+    assert {key[-1] for key in queue_values(view) if key[0] == "queue_work"} == {"(no such queue)"}

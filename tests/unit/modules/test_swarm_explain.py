@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import pytest
+from queue_fleet import QueueManager
 from swarm_api import A, named, node, pending, service
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
@@ -28,8 +29,8 @@ class FakeManager:
 
 @pytest.fixture
 def run(monkeypatch):
-    def call(directory=None, services=("*",), check_mode=False):
-        monkeypatch.setattr(module, "connect", lambda params: FakeManager())
+    def call(directory=None, services=("*",), check_mode=False, manager=FakeManager):
+        monkeypatch.setattr(module, "connect", lambda params: manager())
         params = {"prefix": "gpu-swarm.", "services": list(services), "textfile_directory": directory and str(directory)}
         params["owner_label"] = "owner"
         return module.run(params, check_mode)
@@ -71,3 +72,12 @@ def test_if_the_file_cannot_be_written_the_ledger_is_still_returned(run, tmp_pat
     with pytest.raises(GpuSwarmError, match="none/gpu-swarm.prom: No such file or directory. Create it") as caught:
         run(tmp_path / "none")
     assert (caught.value.details["changed"], len(caught.value.details["nodes"])) == (False, 1)
+
+
+def test_queues_are_returned_with_the_work_that_somebody_asks_for(run, tmp_path):
+    assert run()["queue"] is None
+    work = run(manager=QueueManager)["queue"]["work"]
+    assert [row["service"] for row in work if row["state"] == "over"] == []
+    assert run(services=["stopped"], manager=QueueManager)["queue"]["work"][-1]["service"] == "stopped"
+    assert run(tmp_path, manager=QueueManager)["queue"]["work"] == work
+    assert 'gpu_swarm_queue_waiting{queue="research",reason="cap"} 3' in (tmp_path / "gpu-swarm.prom").read_text()

@@ -1,0 +1,110 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Selects what status, snapshot and page show of the queues, and says in a sentence what becomes of a piece of work (pure).
+
+Work that is over is not shown, and of each queue only the first pieces: a queue may hold 10,000.
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Callable, Collection, Mapping, Sequence
+
+from .._printable import shortened
+from .._queue.queue_state import HELD, OVER, WAITING
+from .._queue.queue_view import LOST, REFUSED, RUNNING, STARTING
+from .._queue.read_queue import UNKNOWN
+from .._queue.reasons import NEVER, NO_QUEUE, TOO_LARGE
+from .table import NOTHING
+from .verdicts import Verdict
+
+MOST_ROWS = 100  # of each queue: this many that wait, and this many others
+# Work that waits for one of these reasons, or is refused, never starts unless a person changes something.
+STUCK = frozenset([NO_QUEUE, NEVER, TOO_LARGE])
+Row = Mapping[str, Any]
+
+
+def shortened_queue(queue: Mapping[str, Any] | None, named: Collection[str] = ()) -> dict[str, Any] | None:
+    """Return the result of ``queue_in`` with fewer rows of work. ``named`` are services, by name or id, whose rows stay."""
+    if queue is None:
+        return None
+    group_of = _groups(queue)
+    listed: Counter[tuple[str, bool]] = Counter()
+    work = []
+    for row in queue["work"]:
+        group = group_of(row), row["state"] == WAITING
+        listed[group] += row["state"] != OVER
+        if (row["state"] != OVER and listed[group] <= MOST_ROWS) or row["service"] in named or row["service_id"] in named:
+            work.append(row)
+    return dict(queue, work=work)
+
+
+def _groups(queue: Mapping[str, Any]) -> Callable[[Row], str]:
+    """Return a function that returns the name of the row of ``queues`` that counts a piece of work."""
+    names = {row["queue"] for row in queue["queues"]}
+    return lambda row: row["queue"] if row["queue"] in names else UNKNOWN
+
+
+def queue_rows(queue: Mapping[str, Any]) -> list[tuple[Sequence[object], str]]:
+    """Return the cells and the verdict of each queue: its name, what runs and waits, what it uses, and what starts next."""
+    group_of = _groups(queue)
+    first: dict[str, Row] = {}
+    for work in queue["work"]:
+        if work["state"] == WAITING:
+            first.setdefault(group_of(work), work)
+    rows: list[tuple[Sequence[object], str]] = []
+    for row in queue["queues"]:
+        work = first.get(row["queue"])
+        next_text = NOTHING if work is None else "%s: %s" % (work["service"], work["text"])
+        cells = (row["queue"] or "(no such queue)", row["running"], row["waiting"], used(row), next_text)
+        rows.append((cells, Verdict.WAITING.value if work and is_stuck(work) else ""))
+    return rows
+
+
+def used(row: Row) -> str:
+    """Return what a queue uses, such as ``NVIDIA-GPU 20 of 24``."""
+    kinds = sorted({*row["used"], *row["max"]})
+    texts = ["%s %d%s" % (kind, row["used"].get(kind, 0), " of %d" % row["max"][kind] if kind in row["max"] else "") for kind in kinds]
+    return ", ".join(texts) or NOTHING
+
+
+def is_stuck(row: Row) -> bool:
+    """Return whether this work never starts unless a person changes something."""
+    return row["state"] == REFUSED or (row["state"] == WAITING and row["reason"] in STUCK)
+
+
+def notes(queue: Mapping[str, Any]) -> list[str]:
+    """Return what else a person should know about the queues."""
+    texts = ["nothing is admitted: %s" % queue["problem"]] if queue["problem"] else []
+    for state, words in ((LOST, "lost with their node"), (HELD, "held until somebody releases them"), (REFUSED, "cannot be queued")):
+        number = sum(row["states"].get(state, 0) for row in queue["queues"])
+        if number:
+            texts.append("%s: %s" % (words, shortened([row["service"] for row in queue["work"] if row["state"] == state])))
+    return [*texts, "'gpu-swarm queue' on a manager lists all work of the queues"]
+
+
+def sentence(row: Row) -> str:
+    """Return what becomes of this piece of work, as a sentence without its subject's name."""
+    state, queue, text = row["state"], row["queue"], row["text"]
+    if state == WAITING:
+        place = " at position %d" % row["position"] if row["position"] else ""
+        return "it waits in the queue %s%s, because %s" % (queue, place, text)
+    if state == REFUSED:
+        return "it cannot be queued, because %s" % text
+    if state in (HELD, LOST):
+        return text
+    if state == OVER:
+        return "it is over: %s" % text
+    where = "on node %s, admitted by the queue %s" % (row["node"], queue)
+    parts = ["it starts " + where if state == STARTING else "it runs " + where, text]
+    return "; ".join(filter(None, [*parts, "its time limit ends it at %s" % row["ends"] if row["ends"] else ""]))
+
+
+def verdict_of(row: Row) -> Verdict:
+    """Return the verdict of ``why``."""
+    if is_stuck(row):
+        return Verdict.FAILED
+    return Verdict.DONE if row["state"] in (RUNNING, OVER) else Verdict.WAITING
