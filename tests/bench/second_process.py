@@ -27,7 +27,6 @@ from .ledger_read import chunks
 from .table import Row, row, table
 
 READINGS = 4
-STEP_S = 2.0  # the time between two rounds
 MINUTES = 4  # about the time between two readings of a swarm of this size
 CPU_SHARE = 0.01
 CPU_GOAL = 1.0
@@ -72,9 +71,9 @@ def prepare(folder: Path) -> None:
 
 def run(folder: Path) -> dict[str, float]:
     """Return {cpu, seconds, peak_mib} of this process, from the first reading until another one would be due."""
-    readings, keeper, view, snapshot, recorder = (
+    readings, rounds, keeper, view, snapshot, recorder = (
         collection.module(f"module_utils.{name}")
-        for name in ("_manager.readings", "_metrics.keeper", "_manager.fleet_view", "_manager.snapshot", "_record.recorder")
+        for name in ("_manager.readings", "_manager.rounds", "_metrics.keeper", "_manager.fleet_view", "_manager.snapshot", "_record.recorder")
     )
     nodes, problems, skipped = json.loads((folder / "nodes.json").read_bytes()), [], 0.0
     for name in ("metrics", "record"):
@@ -90,7 +89,7 @@ def run(folder: Path) -> dict[str, float]:
     with contextlib.suppress(Done):
         while True:
             act(manager, nodes, True)
-            skipped += STEP_S
+            skipped += rounds.LISTENING_S
     assert not problems, problems
     return {"cpu": time.process_time() - cpu, "seconds": time.monotonic() - started + skipped, "peak_mib": _peak_mib()}
 
