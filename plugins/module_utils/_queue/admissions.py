@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Callable, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._placement.scheduler import SwarmState
-from .._tasks.tasks import epoch, stamp
+from .._tasks.tasks import ALLOCATED, epoch, stamp
 from .admit import Decision, admit
 from .attempts import TAKEN_BACK
 from .gang_variables import free_port, variables
@@ -42,7 +42,7 @@ def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused
     """
     waiting, others = _waiting(view, refused, nothing)
     running = list(_running(view))
-    decisions = admit(state, view.queues, waiting, running, view.now)
+    decisions = admit(state, view.queues, waiting, running, view.now, view.moved)
     units: dict[tuple[str, str, str], list[Decision]] = {}
     for decision in decisions:
         if decision.node:
@@ -60,17 +60,29 @@ def why_none(swarm: Mapping[str, Any]) -> str:
 
 
 def _waiting(view: View, refused: Mapping[str, str], nothing: str) -> tuple[list[Work], list[Read]]:
-    waiting, others = [], []
+    waiting: list[Read] = []
+    others: list[Read] = []
+    blocked: dict[tuple[str, str], str] = {}  # by owner and name of a gang
     for service_id, service in sorted(view.services.items()):
         found = read(service, view.queues)
         if found is None or found.state.state in (ADMITTED, OVER):
             continue
         problem = found.problem or nothing or refused.get(service_id, "") or _pause(service, found.state, view.now)
+        problem = problem or _still_stops(view, service_id)
         if problem or not found.work:
             others.append(found._replace(work=None, problem=problem))
+            if found.work and found.work.gang:
+                blocked[found.owner, found.work.gang.name] = "%s of its gang waits: %s" % (found.name, problem)
         elif not found.state.admission:
-            waiting.append(found.work)
-    return waiting, others
+            waiting.append(found)
+    works: list[Work] = []
+    for found in waiting:
+        problem = blocked.get((found.owner, found.work.gang.name), "") if found.work and found.work.gang else ""
+        if problem:
+            others.append(found._replace(work=None, problem=problem))
+        elif found.work:
+            works.append(found.work)
+    return works, others
 
 
 def _pause(service: Mapping[str, Any], state: State, now: float) -> str:
@@ -79,6 +91,13 @@ def _pause(service: Mapping[str, Any], state: State, now: float) -> str:
         return ""
     until = (epoch(service.get("UpdatedAt")) or 0.0) + min(LONGEST_PAUSE_S, PAUSE_S * 2 ** min(state.attempt, 10))
     return "it is not tried before %s, because it was %s" % (stamp(until), state.result) if now < until else ""
+
+
+def _still_stops(view: View, service_id: str) -> str:
+    """Return why work waits whose former task has not ended; '' if none runs. Only people can try work again whose node does not answer."""
+    tasks = view.tasks.get(service_id, ())
+    stops = any(task["Status"]["State"] in ALLOCATED and task.get("NodeID") not in view.unreachable for task in tasks)
+    return "the task of its last attempt has not ended" if stops else ""
 
 
 def _running(view: View) -> Iterable[Running]:

@@ -9,6 +9,7 @@ kinds of used ÷ advertised on ready nodes, divided by its weight. It counts wha
 **Head**: the first in order that the caps allow, that schedulable nodes could hold, and that does not fit now. Nodes are kept for it until it starts.
 Other work may start there only if its time limit ends before the head can start, and does not use up the caps that the head needs. So nothing that is
 submitted later delays the head.
+**Moved tasks**: a run of provision or maintain moves tasks of services without a queue. Nodes are kept for those that wait, as for the head.
 
 Guarantees hold among the work of queues. Swarm gives free resources to other services at once.
 Private to this collection; it may change without notice.
@@ -22,7 +23,7 @@ from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from .._placement.scheduler import SwarmState
 from . import reasons
-from .packing import Fleet, Key, Node, Shape, choose, choose_to_keep
+from .packing import Fleet, Key, Node, Shape, choose, choose_to_keep, key_of
 from .queues import Queue
 from .reasons import Head, Reason
 from .units import Alike, Unit, units_of
@@ -49,8 +50,13 @@ class Decision(NamedTuple):
     starts_by: float | None = None
 
 
-def admit(state: SwarmState, queues: Mapping[str, Queue], waiting: Iterable[Work], running: Iterable[Running], now: float) -> list[Decision]:
-    """Return one decision for each waiting service, in the order in which they were decided. The members of a gang follow each other."""
+def admit(
+    state: SwarmState, queues: Mapping[str, Queue], waiting: Iterable[Work], running: Iterable[Running], now: float, moved: Iterable[Work] = ()
+) -> list[Decision]:
+    """Return one decision for each waiting service, in the order in which they were decided. The members of a gang follow each other.
+
+    ``moved`` are tasks that a run moved and that wait for room.
+    """
     known, decisions = [], []
     for work in waiting:
         if work.queue in queues:
@@ -62,6 +68,8 @@ def admit(state: SwarmState, queues: Mapping[str, Queue], waiting: Iterable[Work
     decisions.sort(key=lambda decision: (decision.work.queue, decision.work.since, decision.work.service_id))
     running = list(running)
     current = _Round(Fleet(state, running), queues, Used(running), now)
+    for work in moved:
+        current.keep_for_moved(work)
     for unit in _in_order(units, current):
         decisions += current.decide(unit)
     return decisions
@@ -126,6 +134,15 @@ class _Round:
         self._no_room: dict[tuple[Alike, float | None, int], Reason] = {}  # also by time limit, and by the number of units admitted before
         self._admitted = 0
         self._head: Head | None = None
+        self._moved: list[Head] = []  # tasks that a run moved, one for each service
+
+    def keep_for_moved(self, work: Work) -> None:
+        """Keep a node for a task that a run moved, until swarm has placed the task."""
+        unit = Unit([work], key_of(work.demand), 0, work.since)
+        shape, kept = self._fleet.shape_of(unit.key, work.demand, False), {node.id for head in self._moved for node in head.nodes}
+        nodes = choose_to_keep(shape, 1, False, lambda node: node.id not in kept, self._now)
+        if nodes:
+            self._moved.append(self._head_on(unit, shape, nodes))
 
     def share_of(self, queue: str) -> float:
         if queue not in self._shares:
@@ -167,17 +184,17 @@ class _Round:
     def _why_not_now(self, unit: Unit, shape: Shape, position: int) -> Reason:
         if self._admitted >= MOST_ADMITTED:
             return reasons.next_round(MOST_ADMITTED)
-        if self._head is None:
+        if self._head is None and not self._waits_for_run(unit, shape):
             self._head = self._keep_nodes(unit, shape)
             if self._head:
                 return reasons.is_next(self._head)
         if position > MOST_EXPLAINED:
             return reasons.behind(position - 1)
         if unit.avoids:
-            return reasons.no_room(unit, shape, self._head)
+            return reasons.no_room(unit, shape, self._before(unit))
         memo = (unit.alike, unit.time_limit_s, self._admitted)
         if memo not in self._no_room:
-            self._no_room[memo] = reasons.no_room(unit, shape, self._head)
+            self._no_room[memo] = reasons.no_room(unit, shape, self._before(unit))
         return self._no_room[memo]
 
     def _find(self, unit: Unit, shape: Shape) -> Sequence[Node]:
@@ -185,12 +202,22 @@ class _Round:
         limit = inf if unit.time_limit_s is None else unit.time_limit_s
         if unit.alike in self._fails and limit >= self._fails[unit.alike]:
             return ()
-        kept = {node.id for node in self._head.nodes} if self._head and not self._ends_before(self._head, unit) else set()
+        kept = {node.id for head in self._before(unit) for node in head.nodes}
         avoids = unit.avoids
         nodes = choose(shape, unit.size, unit.same_model, lambda node: node.id not in kept and node.id not in avoids)
         if not nodes and not avoids:
             self._fails[unit.alike] = limit
         return nodes
+
+    def _before(self, unit: Unit) -> list[Head]:
+        """Return the head and the moved tasks on whose nodes the unit may not start."""
+        heads = [*self._moved, self._head] if self._head else self._moved
+        return [head for head in heads if not self._ends_before(head, unit)]
+
+    def _waits_for_run(self, unit: Unit, shape: Shape) -> bool:
+        """Return whether the unit fits now, and only nodes that are kept for moved tasks have room for it."""
+        avoids = unit.avoids
+        return bool(self._moved and choose(shape, unit.size, unit.same_model, lambda node: node.id not in avoids))
 
     def _ends_before(self, head: Head, unit: Unit) -> bool:
         return head.time is not None and unit.time_limit_s is not None and self._now + unit.time_limit_s <= head.time
@@ -204,8 +231,9 @@ class _Round:
             nodes: Sequence[Node] = former
         else:
             nodes = choose_to_keep(shape, unit.size, unit.same_model, lambda node: node.id not in avoids, self._now)
-        if not nodes:
-            return None
+        return self._head_on(unit, shape, nodes) if nodes else None
+
+    def _head_on(self, unit: Unit, shape: Shape, nodes: Sequence[Node]) -> Head:
         times = [node.fits_from(shape.demand, self._now) for node in nodes]
         known = [time for time in times if time is not None]
         return Head(unit, nodes, max(known) if len(known) == len(times) else None)

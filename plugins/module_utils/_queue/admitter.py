@@ -24,12 +24,13 @@ from .._swarm.manager import Manager, NotFound, OutOfSequence, Refused
 from .._swarm.owned_labels import PREFIX
 from .._tasks.tasks import epoch
 from .admissions import Admissions, admissions, why_none
+from .moved_tasks import may_be_moved, moved_since, moved_work
 from .queue_state import ADMITTED, WAITING, is_at_rest, state_of
 from .queued_services import QueuedServices
 from .queues import LABEL, Queue, from_label
 from .round_stamp import Stamp
 from .settle import Change, View, settle, unreachable_nodes
-from .waiting import QUEUE
+from .waiting import QUEUE, Work
 
 AGAIN_S = 1.0  # the next round after an update, and the shortest time between two rounds
 EVERY_S = 5.0  # how often the tasks of services of queues are listed while work is admitted
@@ -127,8 +128,8 @@ class Admitter:
         self, manager: Manager, nodes: Sequence[Mapping[str, Any]], queues: Mapping[str, Queue], cluster: Mapping[str, Any], now: float
     ) -> bool:
         services = self.services.read(manager)
-        state, tasks = _full_list(manager, nodes, services, now)
-        view = View(services, tasks, queues, unreachable_nodes(nodes), now, _labels(nodes))
+        state, tasks, moved = _full_list(manager, nodes, services, moved_since(cluster["Spec"], now), now)
+        view = View(services, tasks, queues, unreachable_nodes(nodes), now, _labels(nodes), moved)
         self.last = admissions(view, state, self._new_id, self._recently_refused(), why_none(cluster["Spec"]))
         return self._write(manager, self.last.changes)
 
@@ -158,19 +159,23 @@ class Admitter:
 
 
 def _full_list(
-    manager: Manager, nodes: Sequence[Mapping[str, Any]], services: Mapping[str, Mapping[str, Any]], now: float
-) -> tuple[SwarmState, Tasks]:
-    """Return what is free on the nodes, and the tasks of the services of queues."""
+    manager: Manager, nodes: Sequence[Mapping[str, Any]], services: Mapping[str, Mapping[str, Any]], since: float | None, now: float
+) -> tuple[SwarmState, Tasks, Sequence[Work]]:
+    """Return what is free on the nodes, the tasks of the services of queues, and the tasks that a run moved ``since`` then."""
     own: list[Mapping[str, Any]] = []
+    waiting: list[Mapping[str, Any]] = []
 
     def each_task() -> Iterator[Mapping[str, Any]]:
         for task in manager.tasks():
             if task.get("ServiceID") in services:
                 own.append(without_container(task))
+            elif may_be_moved(task, since):
+                waiting.append(without_container(task))
             yield task
 
-    state = swarm_state(Listed(nodes, each_task(), manager.services(), now), PREFIX)
-    return state, _by_service(own)
+    listed = Listed(nodes, each_task(), manager.services(), now)
+    state = swarm_state(listed, PREFIX)
+    return state, _by_service(own), moved_work(waiting, listed.services, state.census)
 
 
 def _by_service(tasks: Sequence[Mapping[str, Any]]) -> Tasks:

@@ -25,6 +25,7 @@ from . import attempts
 from .admissions import admissions, why_none
 from .admit import Decision, Used, share
 from .attempts import progress_of
+from .moved_tasks import may_be_moved, moved_since, moved_work
 from .packing import Fleet
 from .queue_state import ADMITTED, HELD, OVER, WAITING, State, state_of
 from .queues import LABEL, Queue, from_label
@@ -47,11 +48,13 @@ def view_of(listed: Listed, swarm: Mapping[str, Any], now: float) -> dict[str, A
         queues, problem = from_label((swarm.get("Labels") or {}).get(LABEL)), why_none(swarm)
     except GpuSwarmError as unreadable:
         queues, problem = {}, unreadable.message
-    return queue_view(listed, queues, now, problem)
+    return queue_view(listed, queues, now, problem, moved_since(swarm, now))
 
 
-def queue_view(listed: Listed, queues: Mapping[str, Queue], now: float, problem: str = "") -> dict[str, Any]:
+def queue_view(listed: Listed, queues: Mapping[str, Queue], now: float, problem: str = "", since: float | None = None) -> dict[str, Any]:
     """Return ``{"queues": [...], "work": [...], "problem": problem}``. ``problem`` is why nothing is admitted at all.
+
+    ``since`` is the result of ``moved_since``.
 
     ``work`` is in the order of STATES, and waiting work in the order in which it may start. Times are UTC text, unknown times None.
     """
@@ -61,6 +64,7 @@ def queue_view(listed: Listed, queues: Mapping[str, Queue], now: float, problem:
     own: dict[str, list[Mapping[str, Any]]] = {}
     kept = {node for service in services.values() for node in state_of(service).keeps}
     others: list[Mapping[str, Any]] = []  # tasks of services in no queue that are on kept nodes
+    unplaced: list[Mapping[str, Any]] = []
 
     def each_task() -> Iterator[Mapping[str, Any]]:
         for task in listed.tasks:
@@ -68,10 +72,13 @@ def queue_view(listed: Listed, queues: Mapping[str, Queue], now: float, problem:
                 own.setdefault(task["ServiceID"], []).append(task)
             elif task.get("NodeID") in kept and task["Status"]["State"] in ALLOCATED:
                 others.append(task)
+            elif may_be_moved(task, since):
+                unplaced.append(task)
             yield task
 
     state = swarm_state(listed._replace(tasks=each_task()), PREFIX)
-    view = View(services, own, queues, unreachable_nodes(listed.nodes), now)
+    moved = moved_work(unplaced, listed.services, state.census)
+    view = View(services, own, queues, unreachable_nodes(listed.nodes), now, moved=moved)
     found = admissions(view, state, lambda: "", {}, problem)
     names = {service["ID"]: service["Spec"]["Name"] for service in listed.services}
     seen = _Seen(view, {node["ID"]: printable(node.get("Description", {}).get("Hostname") or node["ID"]) for node in listed.nodes}, others, names)

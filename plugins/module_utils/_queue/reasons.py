@@ -23,7 +23,7 @@ from .units import Unit
 
 # One word for each reason, for metrics and tests.
 NO_QUEUE, GANG, TOO_LARGE, NEVER, CLOSED, UNLABELLED = "no-queue", "gang", "larger-than-cap", "fits-nowhere", "nodes-closed", "no-data-address"
-CAP, OWNER_CAP, NEXT, KEPT, REFUSED, NO_ROOM = "cap", "owner-cap", "next", "kept-for-next", "refused-there", "no-room"
+CAP, OWNER_CAP, NEXT, KEPT, MOVED, REFUSED, NO_ROOM = "cap", "owner-cap", "next", "kept-for-next", "kept-for-run", "refused-there", "no-room"
 ROUND, BEHIND = "next-round", "behind"
 LONGEST = 500  # characters of a sentence
 
@@ -34,7 +34,10 @@ class Reason(NamedTuple):
 
 
 class Head(NamedTuple):
-    """The first in order that does not fit now. ``nodes`` are kept for it. ``time`` is when it starts at the latest; None if nobody knows."""
+    """The first in order that does not fit now, or a task without a queue that a run moved. ``nodes`` are kept for it.
+
+    ``time`` is when it starts at the latest; None if nobody knows.
+    """
 
     unit: Unit
     nodes: Sequence[Node]
@@ -95,11 +98,12 @@ def is_next(head: Head) -> Reason:
     return _reason(NEXT, "it is next, and %s %s kept for it; it starts at %s at the latest" % (names, verb, stamp(head.time)))
 
 
-def no_room(unit: Unit, shape: Shape, head: Head | None) -> Reason:
-    """Return why no node takes the unit now, although a node could hold it."""
+def no_room(unit: Unit, shape: Shape, before: Sequence[Head]) -> Reason:
+    """Return why no node takes the unit now, although a node could hold it. It may not start on the nodes that are kept for those ``before`` it."""
     avoids = unit.avoids
-    if head and choose(shape, unit.size, unit.same_model, lambda node: node.id not in avoids):
-        return _kept(unit, head)
+    fitting = choose(shape, unit.size, unit.same_model, lambda node: node.id not in avoids) if before else ()
+    if fitting:
+        return _kept(unit, next(head for head in before if any(node in head.nodes for node in fitting)))
     if choose(shape, unit.size, unit.same_model, lambda dummy_node: True):
         names = [node.hostname for node in shape.fitting if node.id in avoids]
         return _reason(REFUSED, "the nodes with room for it refused it before: %s" % shortened(names))
@@ -119,8 +123,11 @@ def no_room(unit: Unit, shape: Shape, head: Head | None) -> Reason:
 def _kept(unit: Unit, head: Head) -> Reason:
     limit = "it has no time limit" if unit.time_limit_s is None else "its time limit is %s" % shown_duration(unit.time_limit_s)
     until = "until then nothing else starts there" if head.time is None else "only work that ends before %s may start there" % stamp(head.time)
-    kept = "%s %s kept for %s" % (shortened([node.hostname for node in head.nodes]), "is" if len(head.nodes) == 1 else "are", head.unit.first.name)
-    return _reason(KEPT, "%s, which is next; %s, and %s" % (kept, until, limit))
+    names, verb = shortened([node.hostname for node in head.nodes]), "is" if len(head.nodes) == 1 else "are"
+    if not head.unit.first.queue:
+        kept = "%s %s kept for a task of the service %s, which a run moved" % (names, verb, head.unit.first.name)
+        return _reason(MOVED, "%s; %s, and %s" % (kept, until, limit))
+    return _reason(KEPT, "%s %s kept for %s, which is next; %s, and %s" % (names, verb, head.unit.first.name, until, limit))
 
 
 def next_round(most: int) -> Reason:

@@ -23,7 +23,7 @@ from .gang_variables import variables
 from .queue_state import ADMITTED, HELD, MOST_MEMBERS, OVER, ROLLED_BACK, WAITING, State, is_at_rest, replicas_of, state_of
 from .queues import Queue, shown_duration
 from .service_changes import started, stopped, with_state
-from .waiting import GANG_STARTS_S, queue_of, read, start_timeout_of
+from .waiting import GANG_STARTS_S, Work, queue_of, read, start_timeout_of
 
 AVOIDED_S = 600  # how long work that waits avoids the nodes that refused it
 _ENDED = (attempts.COMPLETE, attempts.FAILED, attempts.UNRECORDED)
@@ -32,7 +32,7 @@ _ENDED = (attempts.COMPLETE, attempts.FAILED, attempts.UNRECORDED)
 class View(NamedTuple):
     """The services of queues by id, their tasks by service id, and the ids of nodes that do not answer. ``now`` is in seconds since 1970.
 
-    ``labels`` has the labels of each node by its id.
+    ``labels`` has the labels of each node by its id. ``moved`` are tasks of other services that a run moved and that wait for room.
     """
 
     services: Mapping[str, Mapping[str, Any]]
@@ -41,6 +41,7 @@ class View(NamedTuple):
     unreachable: frozenset[str]
     now: float
     labels: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+    moved: Sequence[Work] = ()
 
 
 def unreachable_nodes(nodes: Iterable[Mapping[str, Any]]) -> frozenset[str]:

@@ -64,6 +64,14 @@ def test_the_plan_of_a_gang_is_in_each_label_and_other_work_has_none():
     assert "plan" not in found["a"]
 
 
+def test_if_a_member_of_a_gang_may_not_be_admitted_the_others_say_so():
+    services = [queued("b%d" % rank, gang="train:%d/2 any" % rank) for rank in (0, 1)]
+    others = [queued("c%d" % rank, gang="train:%d/2 any" % rank, owner="alice") for rank in (0, 1)]
+    found = decided(*services, *others, refused={"idb1": "swarm refused it"})
+    assert {one.name: one.problem for one in found.others} == {"b0": "b1 of its gang waits: swarm refused it", "b1": "swarm refused it"}
+    assert set(written(found)) == {"c0", "c1"}
+
+
 @pytest.mark.parametrize("options", [{"refused": {"ida": "swarm refused it"}}, {"why_none": "swarm refused it"}])
 def test_what_swarm_refuses_waits_with_that_reason(options):
     found = decided(queued("a"), **options)

@@ -17,9 +17,9 @@ QUEUES = check_queues({"research": {"weight": 3}, "nightly": {"priority": -10}, 
 HOUR = 3600.0
 
 
-def decide(nodes, waiting, running=(), tasks=(), queues=QUEUES):
+def decide(nodes, waiting, running=(), tasks=(), queues=QUEUES, moved=()):
     """Return the decisions by service."""
-    return {one.work.service_id: one for one in admit(state_of(nodes, tasks), queues, waiting, running, NOW)}
+    return {one.work.service_id: one for one in admit(state_of(nodes, tasks), queues, waiting, running, NOW, moved)}
 
 
 def nodes_of(decisions):
@@ -339,6 +339,54 @@ def test_the_reason_of_kept_nodes_says_until_when_and_for_what():
     )
     assert decisions["endless"].reason.text.endswith("and it has no time limit")
     assert [one.position for one in decisions.values()] == [1, 2, 3]
+
+
+def moved(name="web", gpus=8, **options):
+    return work(name, gpus, queue="", limit=None, **options)
+
+
+def test_a_node_is_kept_for_a_task_that_a_run_moved():
+    running, tasks = busy(n1=1, n2=2)
+    nodes = [gpu_node("n1"), gpu_node("n2")]
+    waiting = [work("long", 4, since=1, limit=2 * HOUR), work("short", 4, since=2), work("other", 4, since=3, limit=None)]
+    decisions = decide(nodes, waiting, running, tasks, moved=[moved()])
+    assert nodes_of(decisions) == {"long": "n2", "short": "n1", "other": None}
+    decisions = decide(nodes[:1], waiting, running, tasks, moved=[moved()])
+    assert nodes_of(decisions) == {"long": None, "short": "n1", "other": None}
+    assert nodes_of(decide(nodes[:1], waiting, running, tasks)) == {"long": "n1", "short": None, "other": None}
+
+
+def test_the_reason_names_the_service_of_the_moved_task():
+    running, tasks = busy(n1=1)
+    decisions = decide([gpu_node("n1")], [work("head", 8), work("w", 4, since=1, limit=7200)], running, tasks, moved=[moved()])
+    assert decisions["head"].keeps == ("n1",)
+    assert decisions["w"].reason.code == "kept-for-run"
+    assert decisions["w"].reason.text == (
+        "host-n1 is kept for a task of the service web, which a run moved; "
+        "only work that ends before 1970-01-12T14:46:40Z may start there, and its time limit is 2h"
+    )
+
+
+def test_work_that_fits_where_nodes_are_kept_for_the_next_and_for_a_moved_task_says_why_it_waits():
+    running, tasks = busy(n1=1, n2=2)
+    nodes = [gpu_node("n1"), gpu_node("n2")]
+    waiting = [work("head", 8, keeps=("n2",)), work("w", 4, since=1, limit=None), work("x", 4, since=2, limit=1.5 * HOUR)]
+    decisions = decide(nodes, waiting, running, tasks, moved=[moved()])
+    assert {name: one.reason and one.reason.code for name, one in decisions.items()} == {"head": "next", "w": "kept-for-run", "x": None}
+    assert decisions["x"].node == "n2"
+
+
+def test_each_moved_task_gets_a_node_of_its_own_while_there_are_some():
+    running, tasks = busy(n1=1, n2=2)
+    decisions = decide([gpu_node("n1"), gpu_node("n2")], [work(limit=None)], running, tasks, moved=[moved(), moved("db"), moved("third")])
+    assert decisions["w"].node is None
+    assert decide([gpu_node("n1")], [work()], moved=[moved(gpus=9)])["w"].node == "n1"
+
+
+def test_a_moved_task_that_has_room_takes_it_before_queued_work():
+    nodes = [gpu_node("n1"), gpu_node("n2", 4)]
+    assert nodes_of(decide(nodes, [work("a", limit=60), work("b", 5, limit=60)], moved=[moved(gpus=3)])) == {"a": "n2", "b": None}
+    assert nodes_of(decide(nodes[:1], [work(limit=60)], moved=[moved(gpus=3)])) == {"w": None}
 
 
 def test_there_is_one_head():

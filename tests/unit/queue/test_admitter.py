@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 
@@ -16,6 +17,7 @@ from queued import GPU, gpu_node, queued
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.refusal import with_code
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_state import LABEL, released, state_of, to_text, tried_again
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import SwarmError
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import stamp
 
 TRAIN = ("gang0", "gang1")
 
@@ -154,6 +156,73 @@ def test_a_gang_of_which_a_member_does_not_run_in_time_is_stopped():
     run.rounds(3, 600)
     assert run.swarm.state("gang0").endswith("result=stopped: gang1 of its gang did not run within 30m")
     assert run.swarm.state("gang1").endswith("result=stopped: gang1 of its gang did not run within 30m")
+
+
+def roll(lease_s):
+    """Return a swarm in which a run drained the node of a task with 8 GPUs, while queued work fills the other node."""
+    run = driver(*[queued("w%02d" % number, {GPU: 1}) for number in range(20)])
+    run.swarm.submit(queued("web", {GPU: 8}, queue=None, condition="any", replicas=1))
+    run.swarm.begin("web", "n1")
+    run.rounds(2)
+    assert run.swarm.gpus_held("n2") == 8
+    times = {"since": stamp(run.swarm.clock - 60), "until": stamp(run.swarm.clock + lease_s)}
+    run.swarm.labels["gpu-swarm.lease"] = json.dumps({"holder": "a run", **times})
+    run.swarm.set_availability("n1", "drain")
+    return run
+
+
+def end_one(run, node_id):
+    run.swarm.end_task(next(task for task in run.swarm.tasks_now if task.get("NodeID") == node_id and task["Status"]["State"] == "running"))
+
+
+@pytest.mark.parametrize("lease_s", [3600, 0])
+def test_while_a_run_moves_a_task_queued_work_leaves_it_room(lease_s):
+    run = roll(lease_s)
+    for _number in range(8):
+        end_one(run, "n2")
+        run.rounds(2)
+    has_room = run.swarm.began[-1] == "idweb"
+    assert has_room == bool(lease_s)
+    assert has_room or run.swarm.gpus_held("n2") == 8
+    run.swarm.set_availability("n1", "active")
+    run.rounds(3)
+    assert {node: run.swarm.gpus_held(node) for node in ("n1", "n2")} == {"n1": 8, "n2": 8}
+    assert "idweb" in run.swarm.began
+
+
+def test_a_moved_task_that_has_no_room_for_long_does_not_stop_the_queue():
+    run = roll(10 * 3600)
+    for _number in range(3):
+        end_one(run, "n2")
+    run.rounds(8)
+    assert run.swarm.gpus_held("n2") == 5
+    run.rounds(2, 1800)
+    assert run.swarm.gpus_held("n2") == 8
+
+
+def test_a_node_that_is_paused_between_admission_and_placement_gets_no_work_and_the_work_goes_elsewhere():
+    run = driver(queued("a"), nodes=[gpu_node("n1"), gpu_node("n2")])
+    run.swarm.before_update = lambda service_id: run.swarm.set_availability("n1", "pause")
+    run.round()
+    assert run.swarm.state("a").startswith("admitted attempt=1 node=n1 ")
+    run.swarm.before_update = lambda service_id: None
+    run.swarm.set_availability("n1", "drain")
+    run.rounds(16)
+    assert run.swarm.began == ["ida"]
+    assert run.swarm.state("a").startswith("admitted attempt=2 node=n2 ")
+    assert not run.swarm.gpus_held("n1")
+
+
+def test_work_whose_former_task_still_stops_is_not_admitted():
+    run = driver(queued("a"))
+    run.rounds(2)
+    (task,) = run.swarm.tasks_of("ida")
+    set_state(run, "a", tried_again)
+    run.rounds(4)
+    assert run.waits("a") == "the task of its last attempt has not ended"
+    run.swarm.end_task(task, "shutdown")
+    run.rounds(3)
+    assert run.swarm.began == ["ida", "ida"]
 
 
 REFUSED = with_code("held-twice", "the service a is refused on this node (isolation: exclusive): task b has its GPU")

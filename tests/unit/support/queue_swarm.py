@@ -79,6 +79,18 @@ class QueueSwarm:
             if task["Status"]["State"] in ALLOCATED:
                 self.end_task(task, state, error, code)
 
+    def set_availability(self, node_id, availability):
+        """Pause, drain or open a node. Swarm moves the tasks of a drained node whose restart policy allows it."""
+        (node,) = [node for node in self.nodes_now if node["ID"] == node_id]
+        node["Spec"]["Availability"] = availability
+        for task in [task for task in self.tasks_now if task.get("NodeID") == node_id and availability == "drain"]:
+            if task["Status"]["State"] in ALLOCATED:
+                task["DesiredState"] = "shutdown"
+                self.end_task(task, "shutdown", "", 137)
+                service = self.services_now[task["ServiceID"]]
+                if service["Spec"]["TaskTemplate"]["RestartPolicy"]["Condition"] == "any":
+                    self.tasks_now.append(self._task(service["ID"], service["Spec"]))
+
     # -- what swarm does ---------------------------------------------------------------------------------------------
 
     def schedule(self):
