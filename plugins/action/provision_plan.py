@@ -18,7 +18,7 @@ from ..plugin_utils._fleet import advertised
 from ..plugin_utils._fleet.inventory import MANAGERS, hosts_of, with_current_answers
 from ..plugin_utils._fleet.model import END, FETCH, Swarm
 from ..plugin_utils._fleet.room import rooms
-from ..plugin_utils._plan import deprovision, isolation_change, isolation_label, managers_service, warnings
+from ..plugin_utils._plan import deprovision, isolation_change, isolation_label, managers_service, queue_label, warnings
 from ..plugin_utils._plan.consent import check_reservations, plan_finished_jobs
 from ..plugin_utils._plan.displaced_services import rooms_to_keep
 from ..plugin_utils._plan.first_manager import check_first_manager
@@ -34,7 +34,7 @@ from ..plugin_utils._settings.check import CachedHostvars
 from ..plugin_utils._settings.values import run_settings
 
 ASSESSED = ("gpu_node_assessed",)
-LEVEL, DEDICATED = "gpu_swarm_isolation", "gpu_swarm_dedicated"
+LEVEL, DEDICATED, QUEUES = "gpu_swarm_isolation", "gpu_swarm_dedicated", "gpu_swarm_queues"
 SPEC = {
     "hosts": {"type": "list", "elements": "str", "required": True},
     "ledger": {"type": "dict"},
@@ -78,12 +78,17 @@ class ActionModule(ActionBase):
             level = isolation_change.OFF if absent else isolation_change.level_of(chosen_level, swarm.ledger)
             steps, losses = _steps(hosts, swarm, args, settings, level)
             batches = in_batches(hosts, steps, settings["provision_batch"])
+            queues = queue_label.wanted_queues(None if absent or args["maintain"] else settings[QUEUES])
+            if not absent:
+                queue_label.check_service(queues, swarm.ledger, hosts, task_vars["groups"].get(MANAGERS, []))
         except GpuSwarmError as problem:
             raise AnsibleActionFail(problem.message) from problem
         groups = _check_mode_groups(steps) if self._task.check_mode else hosts_in(steps, batches)
         setting = isolation_label.level_to_write(chosen_level, hosts, steps)
         change = {} if absent else isolation_label.update_at_start(setting, hosts, swarm.ledger)
-        if run_words := self._show(hosts, steps, swarm.nodes, absent, isolation_label.describe_change(change, swarm.ledger)):
+        queue_change = queue_label.update(queues, swarm.ledger)
+        swarm_changes = [isolation_label.describe_change(change, swarm.ledger), queue_label.describe_change(queue_change, swarm.ledger)]
+        if run_words := self._show(hosts, steps, swarm.nodes, absent, swarm_changes):
             last_words.say(result, run_words)
         result.update(
             warnings=_warnings(Planned(hosts, steps, swarm), task_vars["groups"].get(MANAGERS, []), settings, absent),
@@ -96,7 +101,9 @@ class ActionModule(ActionBase):
             hosts_in=groups,
             batches=batches,
             to_change=to_change(groups),
-            isolation={"level": level, "set": bool(setting), "change": change, "label": isolation_label.initial_labels(level)},
+            isolation={"level": level, "set": bool(setting), "change": change},
+            queues={"wanted": queues, "change": queue_change},
+            swarm_labels={**isolation_label.initial_labels(level), **queue_label.initial_labels(queues)},
             **_run_fields(steps, args["state"], swarm.ledger, settings, self._task.check_mode),
         )
         return result
@@ -104,10 +111,10 @@ class ActionModule(ActionBase):
     def _hosts(self, task_vars, names):
         return with_current_answers(hosts_of(task_vars, names, ASSESSED, self._templar.template), task_vars["ansible_play_hosts"])
 
-    def _show(self, hosts, steps, nodes, absent, swarm_change):
+    def _show(self, hosts, steps, nodes, absent, swarm_changes):
         """Print the impact. Return the last words if the run ends now. Otherwise return None, because the report at the end prints the last words."""
         width = terminal.width(self._display.columns)
-        impact = "\n\n".join(filter(None, [provision_tables.impact(steps, width), paragraphs([swarm_change], width)]))
+        impact = "\n\n".join(filter(None, [provision_tables.impact(steps, width), paragraphs(filter(None, swarm_changes), width)]))
         if impact:
             self._display.display("\n" + impact + "\n")
         if any(step.groups for step in steps.values()):

@@ -23,7 +23,7 @@ from .swarm_lease import acquire, renewable
 
 OWN = ("step", "hosts", "force")
 # The modules whose changes make this task changed. A change of the lease does not, because the run releases the lease at its end.
-# A change of the isolation level does, although the module swarm_lease writes it.
+# A change of the isolation level or of the queues does, although the module swarm_lease writes them.
 CHANGING = ("swarm_nodes", "swarm_job_prune")
 MAINTAIN = "_gpu_swarm_maintain"
 
@@ -70,11 +70,11 @@ class ActionModule(ActionBase):
     def _note_change(self, module, answer):
         nodes = answer.get("nodes") or []
         lease = answer if module == "swarm_lease" else answer.get("lease") or {}
-        sets_level = lease.get("isolation") != lease.get("isolation_before")
+        changes_swarm = any(lease.get(name) != lease.get(name + "_before") for name in ("isolation", "queues"))
         # If the call also released the lease, look only at the nodes: the release is no change.
         written = any(node["changed"] for node in nodes) if answer.get("lease") else module in CHANGING and bool(answer.get("changed"))
-        self._changed = self._changed or written or (sets_level and bool(lease.get("changed")))
-        diffs = [answer.get("diff") if module in CHANGING else None, lease.get("diff") if sets_level else None]
+        self._changed = self._changed or written or (changes_swarm and bool(lease.get("changed")))
+        diffs = [answer.get("diff") if module in CHANGING else None, lease.get("diff") if changes_swarm else None]
         self._shown["diff"] += [diff for diff in diffs if diff]
 
     def _run_module(self, task_vars, module, args):

@@ -56,4 +56,11 @@ options:
           - The findings of allocation checks, by node ID, as in C(allocation_findings) of RV(fleet.gpu_swarm.gpu_node#module:health). These findings
             replace earlier findings on these nodes.
         type: dict
+  queues:
+    description:
+      - The queues of the swarm, in the form of the setting C(gpu_swarm_queues). The update that releases the lease writes them into the label
+        C(gpu-swarm.queues) of the swarm, unless another run has the lease.
+      - With an empty dictionary, the label is removed. Without this option, the label stays as it is.
+    type: dict
+    version_added: 0.4.0
 """

@@ -176,4 +176,16 @@ isolation:
   returned: always
   type: dict
   version_added: 0.3.0
+queues:
+  description:
+    - C(wanted) are the queues of the swarm. Null if they stay as they are.
+    - C(change) is the option C(queues) of M(fleet.gpu_swarm.swarm_lease) for a change of the swarm at the start. Empty if there is no change.
+  returned: always
+  type: dict
+  version_added: 0.4.0
+swarm_labels:
+  description: The labels of a swarm that this run creates.
+  returned: always
+  type: dict
+  version_added: 0.4.0
 """

@@ -84,6 +84,7 @@ swarm:
         since: {type: str, description: When the run acquired the lease. Null if that is not known.}
         expires_in: {type: int, description: Seconds until the lease ends. It is 0 or less if it has ended. Null if the lease does not end by itself.}
     isolation: {type: dict, description: 'The content of the label C(gpu-swarm.isolation). See M(fleet.gpu_swarm.swarm_lease).'}
+    queues: {type: str, description: 'The text of the label C(gpu-swarm.queues). Empty without the label.', version_added: 0.4.0}
     last_run: {type: dict, description: 'C(ended), C(hosts) and C(always) of M(fleet.gpu_swarm.swarm_lease). Null if no run recorded them.'}
 nodes:
   description: All nodes of the swarm, ordered by host name.

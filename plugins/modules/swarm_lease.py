@@ -134,6 +134,19 @@ isolation_before:
   type: str
   sample: "off"
   version_added: 0.3.0
+queues:
+  description:
+    - The text of the label C(gpu-swarm.queues) of the swarm now. In check mode, the text that the label would have. Empty without the label.
+  returned: success
+  type: str
+  sample: '{"research":{"weight":3}}'
+  version_added: 0.4.0
+queues_before:
+  description: The text of this label before this call.
+  returned: success
+  type: str
+  sample: ""
+  version_added: 0.4.0
 """
 
 from ..module_utils import _zip_import  # noqa: F401  # pylint: disable=unused-import  # imported for its side effect

@@ -14,6 +14,7 @@ from typing import Any, Collection, Mapping
 from .._swarm import isolation as isolation_label
 from .._swarm import lease
 from .._swarm.manager import Manager
+from .._swarm.owned_labels import QUEUES
 from .._tasks import class_labels
 from .._tasks.keep import KEY
 from .._tasks.tasks import epoch
@@ -50,12 +51,13 @@ def allocation_findings_of(spec: Mapping[str, Any], records: Collection[Mapping[
 
 
 def labels_of(spec: Mapping[str, Any], now: str | None, listed: Listed) -> dict[str, Any]:
-    """Return the data that this collection stores in labels of the swarm: lease, last run and isolation."""
+    """Return the data that this collection stores in labels of the swarm: lease, last run, isolation and queues."""
     names = [service["Spec"]["Name"] for service in listed.services]
     return {
         "lease": lease.result(spec, now),
         "last_run": lease.last_run(spec),
         "isolation": isolation_state.result(spec, names, listed.now),
+        "queues": (spec.get("Labels") or {}).get(QUEUES) or "",
     }
 
 

@@ -21,9 +21,9 @@ from typing import Any, Dict, Mapping, NamedTuple
 from .._errors import TOO_DEEP, Errors, GpuSwarmError
 from .._policy.forms import check_kind
 from .._policy.generic_resources import shorten
-from .._swarm.owned_labels import PREFIX
+from .._swarm.owned_labels import QUEUES
 
-LABEL = PREFIX + "queues"
+LABEL = QUEUES
 SETTING = "gpu_swarm_queues"
 MOST_QUEUES, MOST_KINDS, MOST_AMOUNT = 32, 8, 10**6
 MOST_WEIGHT, MOST_PRIORITY = 1000, 1000
@@ -34,7 +34,6 @@ NO_LIMIT = "none"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
 _DURATION = re.compile(r"([0-9]{1,7})([smhd])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": DAY_S}
-_NOTHING = "Nothing was changed."
 
 
 class Queue(NamedTuple):
@@ -54,9 +53,9 @@ Queues = Dict[str, Queue]
 def check_queues(setting: Any) -> Queues:
     """Return the queues of the setting. Raises one error that lists all problems."""
     if not isinstance(setting, dict):
-        raise GpuSwarmError("%s is %s. Write a dictionary, such as {research: {weight: 3}}. %s" % (SETTING, shorten(setting), _NOTHING))
+        raise GpuSwarmError("%s is %s. Write a dictionary, such as {research: {weight: 3}}." % (SETTING, shorten(setting)))
     if len(setting) > MOST_QUEUES:
-        raise GpuSwarmError("%s has %d queues, and may have %d. Remove some of them. %s" % (SETTING, len(setting), MOST_QUEUES, _NOTHING))
+        raise GpuSwarmError("%s has %d queues, and may have %d. Remove some of them." % (SETTING, len(setting), MOST_QUEUES))
     errors = Errors()
     queues = [errors.collect(_queue, name, options) for name, options in setting.items()]
     errors.refuse()
@@ -79,7 +78,7 @@ def to_label(queues: Queues) -> str:
     """Return the value of the swarm's label. Raises GpuSwarmError if it is too long."""
     text = json.dumps({name: _without_defaults(queue) for name, queue in queues.items()}, sort_keys=True, separators=(",", ":"))
     if len(text) > LONGEST_LABEL:
-        raise GpuSwarmError("%s takes %d characters in the swarm, and may take %d. Remove queues. %s" % (SETTING, len(text), LONGEST_LABEL, _NOTHING))
+        raise GpuSwarmError("%s takes %d characters in the swarm, and may take %d. Remove queues." % (SETTING, len(text), LONGEST_LABEL))
     return text
 
 
@@ -94,7 +93,7 @@ def from_label(text: str | None) -> Queues:
     except RecursionError:
         reason = TOO_DEEP
     except (ValueError, GpuSwarmError) as problem:
-        reason = str(problem).partition("\n")[0].replace(" " + _NOTHING, "")
+        reason = str(problem).partition("\n")[0]
     raise GpuSwarmError("The label %s of the swarm is unreadable: %s. Run provision to write it again." % (LABEL, reason.rstrip(".")))
 
 
@@ -117,24 +116,24 @@ def _without_defaults(queue: Queue) -> dict[str, Any]:
 def _queue(name: Any, options: Any) -> Queue:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise GpuSwarmError(
-            "%s: %s is not a valid name of a queue. Write at most 32 small letters, digits, - and _ that begin with a letter or digit. %s"
-            % (SETTING, shorten(name), _NOTHING)
+            "%s: %s is not a valid name of a queue. Write at most 32 small letters, digits, - and _ that begin with a letter or digit."
+            % (SETTING, shorten(name))
         )
     if options is None:
         options = {}
     if not isinstance(options, dict):
-        raise GpuSwarmError("%s: the queue %s is %s. Write a dictionary, such as {weight: 3}. %s" % (SETTING, name, shorten(options), _NOTHING))
+        raise GpuSwarmError("%s: the queue %s is %s. Write a dictionary, such as {weight: 3}." % (SETTING, name, shorten(options)))
     errors = Errors()
     for option in options:
         if option not in _READERS:
-            errors.add("%s: the queue %s has the option %s. The options are %s. %s" % (SETTING, name, shorten(option), ", ".join(_READERS), _NOTHING))
+            errors.add("%s: the queue %s has the option %s. The options are %s." % (SETTING, name, shorten(option), ", ".join(_READERS)))
     found = {field: errors.collect(read, name, option, options[option]) for option, (field, read) in _READERS.items() if option in options}
     errors.refuse()
     return Queue(name, **found)
 
 
 def _problem(name: str, option: str, value: Any, remedy: str) -> GpuSwarmError:
-    return GpuSwarmError("%s: %s of the queue %s is %s. %s %s" % (SETTING, option, name, shorten(value), remedy, _NOTHING))
+    return GpuSwarmError("%s: %s of the queue %s is %s. %s" % (SETTING, option, name, shorten(value), remedy))
 
 
 def _weight(name: str, option: str, value: Any) -> float:

@@ -17,9 +17,9 @@ import time
 from typing import Any, Callable, Mapping
 
 from .._swarm.manager import Manager, OutOfSequence, SwarmError
-from .._swarm.owned_labels import PREFIX
+from .._swarm.owned_labels import QUEUE_ROUND
 
-LABEL = PREFIX + "queue-round"
+LABEL = QUEUE_ROUND
 EVERY_S, STOPS_S, TAKES_OVER_S = 60.0, 150.0, 180.0
 
 

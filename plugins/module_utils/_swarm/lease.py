@@ -23,6 +23,7 @@ from typing import Any, Mapping, NamedTuple
 from . import isolation
 from .isolation import Isolation
 from .manager import Manager, OutOfSequence, SwarmError, until_written
+from .owned_labels import QUEUE_ROUND, QUEUES
 
 LABEL = "gpu-swarm.lease"
 LAST_RUN = "gpu-swarm.last-run"  # the result of the last run that released its lease
@@ -243,6 +244,8 @@ class LeaseChange(NamedTuple):
     now: int
     was: Isolation
     is_now: Isolation
+    queues_before: str  # the label, or ''
+    queues: str
 
 
 def acquire_or_release(manager: Manager, want: Mapping[str, Any], check_mode: bool) -> LeaseChange:
@@ -280,10 +283,25 @@ def _write_result(manager: Manager, current: ClusterAtLeaderTime, want: Mapping[
     is_ours = after is None or after.holder == want["holder"]
     note = _note(want, now) if after is None else None  # while another run has the lease, do not change the note
     is_now = isolation.merged(was, want["isolation"], now) if want["isolation"] and is_ours else was
-    if not check_mode and (after != before or note or is_now != was):
-        changed = isolation.write(spec, is_now) if is_now != was else spec
-        manager.update_cluster(current.cluster["Version"]["Index"], write(changed, after, note))
-    return LeaseChange(before, after, now, was, is_now)
+    wanted = isolation.write(spec, is_now) if is_now != was else spec
+    if want["queues"] is not None and is_ours:
+        wanted = _with_queues(wanted, want["queues"])
+    if not check_mode and (after != before or note or wanted != spec):
+        manager.update_cluster(current.cluster["Version"]["Index"], write(wanted, after, note))
+    return LeaseChange(before, after, now, was, is_now, _queues_of(spec), _queues_of(wanted))
+
+
+def _queues_of(spec: Mapping[str, Any]) -> str:
+    return (spec.get("Labels") or {}).get(QUEUES) or ""
+
+
+def _with_queues(spec: dict[str, Any], queues: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the spec with these queues. Without queues, the stamp of the manager that admits work is removed too."""
+    before = spec.get("Labels") or {}
+    labels = {key: value for key, value in before.items() if key != QUEUES and (queues or key != QUEUE_ROUND)}
+    if queues:
+        labels[QUEUES] = json.dumps(queues, sort_keys=True, separators=(",", ":"))
+    return spec if labels == before else dict(spec, Labels=labels)
 
 
 def _note(want: Mapping[str, Any], now: int) -> dict[str, Any] | None:
@@ -301,12 +319,12 @@ def check(want: Mapping[str, Any]) -> None:
 
 def module_result(change: LeaseChange, want: Mapping[str, Any]) -> dict[str, Any]:
     """Return the module's result."""
-    before, after, now, was, is_now = change
+    before, after, now, was, is_now, queues_before, queues = change
     acquired = want["state"] == "present" and after.holder == want["holder"]
     from_other = acquired and before is not None and before.holder != want["holder"]
     left = _remaining(before, now)
     return {
-        "changed": after != before or bool(want["outcomes"] and after is None) or is_now != was,
+        "changed": after != before or bool(want["outcomes"] and after is None) or is_now != was or queues != queues_before,
         "acquired": acquired,
         "holder": after.holder if after else None,
         "since": format_time(after.since) if after else None,
@@ -315,10 +333,13 @@ def module_result(change: LeaseChange, want: Mapping[str, Any]) -> dict[str, Any
         "taken_after": abs(left) if from_other and left is not None and left <= 0 else None,
         "isolation": is_now.level,
         "isolation_before": was.level,
-        "diff": {"before": _shown(before, was), "after": _shown(after, is_now)},
+        "queues": queues,
+        "queues_before": queues_before,
+        "diff": {"before": _shown(before, was, queues_before), "after": _shown(after, is_now, queues)},
     }
 
 
-def _shown(lease: Lease | None, level: Isolation) -> dict[str, Any]:
+def _shown(lease: Lease | None, level: Isolation, queues: str) -> dict[str, Any]:
     shown: dict[str, Any] = {LABEL: dict(holder=lease.holder, since=format_time(lease.since), until=format_time(lease.until))} if lease else {}
-    return {**shown, **({} if level == Isolation() else {isolation.LABEL: isolation.as_shown(level)})}
+    shown = {**shown, **({} if level == Isolation() else {isolation.LABEL: isolation.as_shown(level)})}
+    return {**shown, **({QUEUES: queues} if queues else {})}

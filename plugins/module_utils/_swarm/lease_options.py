@@ -25,4 +25,5 @@ LEASE_END_OPTIONS = dict(
             allocation_findings=dict(type="dict"),
         ),
     ),
+    queues=dict(type="dict"),
 )

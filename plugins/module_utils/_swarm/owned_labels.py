@@ -36,6 +36,8 @@ CONTENT = PREFIX + "content"
 PULL = PREFIX + "pull"
 # On a service, this label contains the name of its queue.
 QUEUE = PREFIX + "queue"
+# On the swarm: the queues, and the stamp of the manager that admits their work.
+QUEUES, QUEUE_ROUND = PREFIX + "queues", PREFIX + "queue-round"
 
 # The characters that placement constraints support. "/" is also allowed, because other tools use it in label keys. A comma would break the record.
 KEY = re.compile(r"[A-Za-z0-9_./-]+\Z")

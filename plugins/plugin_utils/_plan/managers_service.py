@@ -17,7 +17,7 @@ from typing import Any
 from ...module_utils._files import digest
 from ...module_utils._manager import installed_command
 from ...module_utils._manager.parts import CODE
-from ...module_utils._node.manager_state import PAGE, PAUSE, RECORD
+from ...module_utils._node.manager_state import JOBS, PAGE, PAUSE, RECORD
 from .._fleet.model import Host, Swarm
 from .._page_template.page_template import page_template
 
@@ -49,6 +49,12 @@ def _keeps(host: Host) -> bool:
 
 def _reporting_nodes(swarm: Swarm) -> list[str]:
     return sorted(node["hostname"] for node in swarm.nodes.values() if node.get("health"))
+
+
+def has_service(host: Host) -> bool:
+    """Return whether the host will have the service. The part that removes jobs belongs to prune_jobs, so a run keeps it."""
+    installed = (host.assessed or {}).get("react") or {}
+    return bool(_parts(host) or JOBS in installed.get("settings", {}))
 
 
 def differs(host: Host) -> bool:

@@ -45,7 +45,7 @@ CONFIG_NAMES = {
 # Variables with these prefixes are no secrets. The values of other variables are not shown.
 SHOWN = (
     "provision_", "maintain_", "deprovision_", "verify_", "gpu_node_", "swarm_member_", "gpu_swarm_isolation", "gpu_swarm_dedicated",
-    "gpu_swarm_devices",
+    "gpu_swarm_devices", "gpu_swarm_queues",
 )  # fmt: skip
 
 

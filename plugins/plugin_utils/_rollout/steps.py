@@ -18,7 +18,7 @@ from ...module_utils._view.verdicts import Verdict
 from .._fleet.identity import LABEL_PREFIX
 from .._fleet.model import LABEL, MARKED, Host, Step
 from .._fleet.outcome import State
-from .._plan import isolation_change, isolation_label
+from .._plan import isolation_change, isolation_label, queue_label
 from . import window
 from .batch import NO_MANAGER, Answer, Batch
 from .ends import ends, state_of
@@ -37,8 +37,9 @@ def start(batch: Batch) -> Answer:
     """
     answered = True
     faults, isolation_update = batch.plan["to_pause"], batch.plan["isolation"]["change"]
-    if batch.plan["to_change"] or faults or isolation_update:
-        answered = acquire(batch, **({"isolation": isolation_update} if isolation_update else {}))["answered"]
+    swarm_updates = {**({"isolation": isolation_update} if isolation_update else {}), **batch.plan["queues"]["change"]}
+    if batch.plan["to_change"] or faults or swarm_updates:
+        answered = acquire(batch, **swarm_updates)["answered"]
     elif batch.plan["left_lease"] and batch.call("swarm_lease", ttl=batch.ttl).get("acquired"):
         # Release the lease of a run that was killed after its last change. By the leader's clock, this lease has ended.
         batch.call("swarm_lease", state="absent")
@@ -52,7 +53,7 @@ def start(batch: Batch) -> Answer:
         answered = _pause_for_faults(batch, faults)
         latest = batch.query()
         batch.ledger = latest if "nodes" in latest else batch.ledger
-    if (faults or isolation_update) and batch.lease.get("acquired") and not batch.plan["to_change"]:
+    if (faults or swarm_updates) and batch.lease.get("acquired") and not batch.plan["to_change"]:
         # No host is left, so no later step releases the lease.
         batch.call("swarm_lease", state="absent")
         batch.set_lease({})
@@ -77,7 +78,7 @@ def acquire(batch: Batch, **more: Any) -> Answer:
     """Acquire the lease. If another run has the lease, hosts that should be changed are left untouched."""
     answered = batch.acquire(**more)
     if more and answered and not batch.lease["acquired"] and not batch.plan["to_change"]:
-        batch.warn("the isolation of the swarm was not written, because another run changes this swarm. Run this again.")
+        batch.warn(f"the run did not write the {' and the '.join(more)} of the swarm, because another run changes this swarm. Run this again.")
     batch.give_outcome([name for name in batch.hosts if name in batch.plan["to_change"]], State.UNTOUCHED, lease_blocker(batch.lease))
     return batch.answer(answered)
 
@@ -126,7 +127,8 @@ def _notes_of_run(batch: Batch, refused: list[dict[str, Any]], unlabelled: str) 
     """
     counts = {} if batch.absent else _count_verdicts(batch, refused, unlabelled)
     update = _isolation_update(batch)
-    return {"outcomes": counts, "always": batch.plan["settings"]["provision_note_run"], **({"isolation": update} if update else {})}
+    queues = queue_label.update_after_removal(batch.ledger) if batch.absent else queue_label.update(batch.plan["queues"]["wanted"], batch.ledger)
+    return {"outcomes": counts, "always": batch.plan["settings"]["provision_note_run"], **({"isolation": update} if update else {}), **queues}
 
 
 def _isolation_update(batch: Batch) -> dict[str, Any]:

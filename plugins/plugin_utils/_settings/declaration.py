@@ -114,6 +114,14 @@ PLAYBOOKS = (
         "group may have other devices than the rest of the fleet. See docs/run/devices.md.",
     ),
     Setting(
+        "gpu_swarm_queues", "raw", None, "the queues of the swarm, by name", empty=True, once=True, swarm=True,
+        wants="a mapping of names to options", fits=_is_mapping,
+        details="For example `{research: {weight: 3, max: {NVIDIA-GPU: 24}, per_owner: {NVIDIA-GPU: 8}}, nightly: {priority: -10, time_limit: 8h}}`. "
+        "The options are `weight` (1), `priority` (0), `max` and `per_owner` (amounts by resource kind, without a limit if a kind is missing) and "
+        "`time_limit` (24h; `none` for no limit). `provision` keeps the queues in a label of the swarm, and the service `gpu-swarm-manager` on the "
+        "leader starts their work. If it is not set, the queues stay as they are. `{}` removes them; their work then waits.",
+    ),
+    Setting(
         "gpu_swarm_record", "bool", True, "whether the managers record who used which GPU, and what happened", once=True, swarm=True,
         details="The service `gpu-swarm-manager` keeps the record on each manager, in `/var/lib/gpu-swarm/record`, which root and group docker can "
         "read. `false` ends the recording and keeps the existing record; `deprovision` removes it.",

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds contents of settings that the module gpu_node would refuse, with the module's own checks (pure).
+"""Finds contents of settings that nodes or managers would refuse, with the checks of their own code (pure).
 
 Private to this collection; it may change without notice.
 """
@@ -23,12 +23,13 @@ from ...module_utils._node.card_metrics_file import check_directory
 from ...module_utils._node.node_options import argument_spec
 from ...module_utils._policy.offered_devices import check as check_devices
 from ...module_utils._policy.rules import check_extra, check_rules
+from ...module_utils._queue.queues import check_queues, to_label
 
 ROLE = "gpu_node_"
 
 
 def refusal(name: str, value: Any) -> str | None:
-    """Return why nodes would refuse this value of the right type, or None."""
+    """Return why nodes or managers would refuse this value of the right type, or None."""
     return _refusal(name, json.dumps(value, default=str)) if name in _CHECKS else None
 
 
@@ -66,6 +67,10 @@ def _check_extra(value: Any) -> None:
     check_extra(value, ())
 
 
+def _check_queues(value: Any) -> None:
+    to_label(check_queues(value))
+
+
 # The same settings as in validation.CHECKED.
 _CHECKS: dict[str, Callable[[Any], None]] = {
     "gpu_node_advertise": _check_rules,
@@ -75,4 +80,5 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "gpu_node_devices": partial(check_devices, where="gpu_node_devices"),
     "gpu_swarm_devices": partial(check_devices, where="gpu_swarm_devices"),
     "gpu_node_default_shm_size": check_size,
+    "gpu_swarm_queues": _check_queues,
 }

@@ -29,6 +29,7 @@ CHECKED = frozenset(
         "gpu_node_extra_resources",
         "gpu_node_textfile",
         "gpu_swarm_devices",
+        "gpu_swarm_queues",
     ]
 )
 

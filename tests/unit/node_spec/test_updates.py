@@ -70,7 +70,7 @@ class FakeManager:
 
 def run(manager, *wants, check_mode=False, monkeypatch, holder=None, keep_label="gpu-swarm.keep", **of_release):
     monkeypatch.setattr(module, "connect", lambda params: manager)
-    options = {"release": None, "outcomes": None, "always": False, "isolation": None, **of_release}
+    options = {"release": None, "outcomes": None, "always": False, "isolation": None, "queues": None, **of_release}
     return module.write({"nodes": list(wants), "prefix": PREFIX, "holder": holder, "keep_label": keep_label, **options}, check_mode)
 
 

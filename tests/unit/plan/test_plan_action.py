@@ -23,7 +23,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._settings.values i
 SERVICES = [task("web.1", "web"), task("gone.1", "a337e469")]
 
 
-def run(monkeypatch, state, columns=200):
+def run(monkeypatch, state, columns=200, **settings):
     args = {
         "hosts": ["gpu-1"],
         "reads": False,
@@ -42,7 +42,7 @@ def run(monkeypatch, state, columns=200):
     groups = {"gpu_nodes": ["gpu-1"], "swarm_managers": ["m1"], "all": ["gpu-1", "m1"]}
     containers = [("web.1", "web"), ("gone.1", "gone")]
     found = assessed("n1", containers=containers, restart_required=True, drift=["x"], labels={})
-    of_host = {"gpu_node_assessed": found, "group_names": ["gpu_nodes"]}
+    of_host = {"gpu_node_assessed": found, "group_names": ["gpu_nodes"], **settings}
     task_vars = {
         "inventory_hostname": "gpu-1",
         "groups": groups,
@@ -78,6 +78,19 @@ def test_the_impact_fits_the_terminal_or_columns(monkeypatch, state, columns):
     monkeypatch.setenv("COLUMNS", "300")
     _found, text = run(monkeypatch, state, columns)
     assert max(map(len, text.splitlines())) > columns
+
+
+def test_queues_are_shown_and_written_by_a_run_that_has_the_setting(monkeypatch):
+    queues = {"research": {"weight": 3}, "nightly": None}
+    change = {"queues": {"nightly": {}, "research": {"weight": 3}}}
+    found, text = run(monkeypatch, "present", gpu_swarm_queues=queues)
+    assert "The queues of the swarm change: nightly is new (with the defaults); research is new (weight: 3)." in text
+    assert found["queues"] == {"wanted": change["queues"], "change": change}
+    assert found["swarm_labels"]["gpu-swarm.queues"] == '{"nightly":{},"research":{"weight":3}}'
+    for state, settings in (("absent", {"gpu_swarm_queues": queues}), ("present", {})):
+        found, text = run(monkeypatch, state, **settings)
+        assert found["queues"] == {"wanted": None, "change": {}}
+        assert "queues" not in text
 
 
 TASKS = [path for path in (Path(__file__).parents[3] / "playbooks").rglob("*.yml") if "steps[inventory_hostname]" in path.read_text(encoding="utf-8")]

@@ -79,7 +79,6 @@ def test_a_wrong_setting_is_one_clear_error(setting, words):
     (message,) = messages_of(raised.value)
     assert words in message
     assert message.startswith("gpu_swarm_queues")
-    assert message.endswith("Nothing was changed.") or "kind" in message
 
 
 def test_all_errors_are_listed_at_once():

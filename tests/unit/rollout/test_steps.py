@@ -63,7 +63,8 @@ def plan(*names, **other):
     steps = {name: asdict(step_with(stops="containers", node_id=f"n-{name}", settings=SETTINGS)) for name in names}
     groups = {"gpu_swarm_window": list(names), "gpu_swarm_marked": list(names)}
     made = {"steps": steps, "to_change": list(names), "rooms": {}, "settings": dict(OF_RUN), "hosts_in": groups}
-    of_swarm = {"isolation": {"level": "off", "set": False, "change": {}}, "left_lease": "", "manager": "m", "managers": ["m"]}
+    kept = {"isolation": {"level": "off", "set": False, "change": {}}, "queues": {"wanted": None, "change": {}}}
+    of_swarm = {**kept, "left_lease": "", "manager": "m", "managers": ["m"]}
     return {**made, **of_swarm, "only_paused": [], "cleared": [], "to_pause": {}, **other}
 
 
@@ -746,11 +747,50 @@ def test_a_lease_that_was_released_with_the_labels_is_no_change(monkeypatch, nod
     assert (answer["changed"], len(answer["diff"])) == (changed, diffs)
 
 
-def test_a_level_that_could_not_be_written_is_reported():
+def test_labels_of_the_swarm_that_could_not_be_written_are_reported():
     said: list[str] = []
-    STEPS["start"](batch(Manager(swarm_lease=OTHERS), lease={}, made=plan(*"ab", to_change=[], **LEVEL), warn=said.append))
-    assert len(said) == 1
-    assert "another run changes this swarm" in said[0]
+    STEPS["start"](batch(Manager(swarm_lease=OTHERS), lease={}, made=plan(*"ab", to_change=[], **LEVEL, **QUEUES), warn=said.append))
+    expected = "the run did not write the isolation and the queues of the swarm, because another run changes this swarm. Run this again."
+    assert said == [expected]
+
+
+# --- queues -------------------------------------------------------------------------------------------------------------
+
+WANTED = {"research": {"weight": 3}}
+QUEUES = {"queues": {"wanted": WANTED, "change": {"queues": WANTED}}}
+
+
+@pytest.mark.parametrize(("to_change", "released"), [(["a"], False), ([], True)])
+def test_queues_are_written_with_the_lease_before_any_node_is_changed(to_change, released):
+    manager = Manager(swarm_lease=HELD)
+    STEPS["start"](batch(manager, lease={}, made=plan(*"ab", to_change=to_change, **QUEUES)))
+    first, *more = manager.calls_of("swarm_lease")
+    assert first == {"ttl": 900, "force": False, "queues": WANTED}
+    assert more == ([{"state": "absent"}] if released else [])
+
+
+@pytest.mark.parametrize(("before", "changed"), [("", True), ("{}", False)])
+def test_other_queues_of_the_swarm_are_a_change(monkeypatch, before, changed):
+    def execute(**call):
+        return {**HELD, "changed": True, "queues": "{}", "queues_before": before, "diff": {"before": {}, "after": {}}}
+
+    answer = acted(monkeypatch, execute, "start", QUEUES)
+    assert (answer["changed"], len(answer["diff"])) == (changed, int(changed))
+
+
+@pytest.mark.parametrize(("text", "written"), [('{"research":{"weight":3}}', None), ("", WANTED)])
+def test_the_end_writes_queues_that_the_beginning_could_not_write(text, written):
+    manager = Manager(swarm_gpu_info=shown(swarm={"queues": text}), swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
+    STEPS["finish"](batch(manager, made=plan(*"ab", **QUEUES)))
+    assert manager.calls_of("swarm_lease")[0].get("queues") == written
+
+
+@pytest.mark.parametrize(("bound", "written"), [("b", None), (None, {})])
+def test_the_queues_are_removed_with_the_last_node(bound, written):
+    there = {**ledger(member("n-a", bound=False), member("n-b", bound=bound)), "swarm": {"queues": "{}"}}
+    manager = Manager(swarm_gpu_info=there, swarm_nodes=WRITTEN, swarm_lease={"acquired": False})
+    STEPS["finish"](batch(manager, made=plan(*"ab", hosts_in={}), absent=True))
+    assert manager.calls_of("swarm_lease")[0].get("queues") == written
 
 
 @pytest.mark.parametrize(("is_set", "level"), [(True, {"level": "audit"}), (False, {})])

@@ -48,6 +48,7 @@ RIGHT = [
     ("gpu_swarm_isolation", ["audit", "off", False, "", None]),  # YAML reads "off" as False
     ("gpu_node_isolation", ["exclusive", False]),
     ("gpu_swarm_devices", [{}, "", None, {"rdma": ["/dev/infiniband/uverbs*", "/dev/infiniband/rdma_cm"], "fuse": ["/dev/fuse"]}]),
+    ("gpu_swarm_queues", [{}, "", None, {"research": {"weight": 3, "max": {"NVIDIA-GPU": 24}, "time_limit": "none"}, "nightly": None}]),
     ("gpu_node_expect", ["", 7, None, "7"]),
     ("nvidia_container_toolkit_hold", [True, "", None]),
     ("nvidia_container_toolkit_version", ["1.20.0", 1.2]),
@@ -99,6 +100,9 @@ WRONG = [
     ("gpu_swarm_devices", {"fuse": "/dev/fuse"}, "gpu_swarm_devices.fuse is '/dev/fuse', but must be a list of paths. Write fuse: [/dev/fuse], or"),
     ("gpu_swarm_devices", {"a": ["/dev/fuse", "/dev/mem"]}, "gpu_swarm_devices.a[1] is /dev/mem, which no service is given, because it opens the"),
     ("gpu_swarm_devices", {"a": ["/dev/nvidia*"]}, "gpu_swarm_devices.a[0] is /dev/nvidia*, which is a GPU of NVIDIA. Swarm allocates GPUs: remove"),
+    ("gpu_swarm_queues", ["research"], "gpu_swarm_queues is ['research'], but must be a mapping of names to options. Correct it, or remove it to"),
+    ("gpu_swarm_queues", {"research": {"weigth": 3}}, "gpu_swarm_queues: the queue research has the option 'weigth'. The options are weight, max,"),
+    ("gpu_swarm_queues", {"a": {"max": {"NVIDIA-GPU": "8"}}}, "gpu_swarm_queues: max.NVIDIA-GPU of the queue a is '8'. Write a whole number from 0"),
     ("gpu_node_isolation", True, "must be off, audit, reserved or exclusive"),
     ("gpu_node_restart", "always", "must be never or if_needed"),
     ("gpu_node_allow_shrink", "sure", "must be true or false"),

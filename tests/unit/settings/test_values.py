@@ -127,6 +127,7 @@ def test_settings_of_the_whole_run_are_read():
     assert run_settings(task_vars, ["g1", "m1"], lambda value: value) == {
         "gpu_swarm_isolation": None,
         "gpu_swarm_dedicated": False,
+        "gpu_swarm_queues": None,
         "gpu_swarm_record": True,
         "gpu_swarm_page": False,
         "gpu_swarm_grafana_url": "",

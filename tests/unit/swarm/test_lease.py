@@ -73,7 +73,7 @@ def run(monkeypatch):
     def run(manager, check_mode=False, **options):
         monkeypatch.setattr(module, "connect", lambda params: manager)
         given = {"state": "present", "holder": ALICE, "ttl": 900, "takeover": [], "force": False, "outcomes": None, "always": False}
-        given["isolation"] = None
+        given.update(isolation=None, queues=None)
         return module.run(dict(given, **options), check_mode)
 
     return run
@@ -382,3 +382,43 @@ def test_an_invalid_record_is_ignored(value):
 
 def test_a_record_is_read_back():
     assert swarm_lease.last_run({"Labels": {swarm_lease.LAST_RUN: OLD}}) == {"ended": "2026-11-01T00:00:00Z", "hosts": {"failed": 1}, "always": False}
+
+
+# --- queues -------------------------------------------------------------------------------------------------------------
+
+QUEUES, ROUND = "gpu-swarm.queues", "gpu-swarm.queue-round"
+TEXT = '{"research":{"weight":3}}'
+
+
+@pytest.mark.parametrize("state", ["present", "absent"])
+@pytest.mark.parametrize("check_mode", [False, True])
+def test_the_queues_are_written_with_the_lease_and_only_if_they_differ(run, state, check_mode):
+    manager = FakeManager()
+    result = run(manager, check_mode, state=state, queues={"research": {"weight": 3}})
+    assert (result["changed"], result["queues_before"], result["queues"]) == (True, "", TEXT)
+    assert result["diff"]["after"][QUEUES] == TEXT
+    assert manager.kept["Spec"]["Labels"].get(QUEUES) == (None if check_mode else TEXT)
+    manager.kept["Spec"]["Labels"][QUEUES] = TEXT
+    updates = manager.updates
+    again = run(manager, check_mode, state="absent", queues={"research": {"weight": 3}})
+    assert (again["queues_before"], again["queues"]) == (TEXT, TEXT)
+    again = run(manager, check_mode, state="absent", queues={"research": {"weight": 3}})
+    assert not again["changed"] or check_mode
+    assert manager.updates == updates + (state == "present" and not check_mode)  # the release
+
+
+def test_without_queues_their_labels_are_removed(run):
+    manager = FakeManager()
+    manager.kept["Spec"]["Labels"].update({QUEUES: TEXT, ROUND: "m1 7"})
+    assert run(manager, state="absent")["queues"] == TEXT
+    assert run(manager, state="absent", queues={})["queues"] == ""
+    assert manager.kept["Spec"]["Labels"] == {"owner": "bob"}
+    updates = manager.updates
+    assert not run(manager, state="absent", queues={})["changed"]
+    assert manager.updates == updates
+
+
+def test_while_another_run_has_the_lease_the_queues_stay(run):
+    manager = FakeManager(lease(BOB))
+    result = run(manager, state="absent", queues={"research": {}})
+    assert (result["queues"], result["queues_before"], result["holder"], manager.updates) == ("", "", BOB, 0)
