@@ -124,10 +124,11 @@ def _kept(unit: Unit, head: Head) -> Reason:
     limit = "it has no time limit" if unit.time_limit_s is None else "its time limit is %s" % shown_duration(unit.time_limit_s)
     until = "until then nothing else starts there" if head.time is None else "only work that ends before %s may start there" % stamp(head.time)
     names, verb = shortened([node.hostname for node in head.nodes]), "is" if len(head.nodes) == 1 else "are"
-    if not head.unit.first.queue:
-        kept = "%s %s kept for a task of the service %s, which a run moved" % (names, verb, head.unit.first.name)
-        return _reason(MOVED, "%s; %s, and %s" % (kept, until, limit))
-    return _reason(KEPT, "%s %s kept for %s, which is next; %s, and %s" % (names, verb, head.unit.first.name, until, limit))
+    first = head.unit.first
+    if not first.queue:
+        text = "%s %s kept for a task of the service %s, which a run moved; %s, and %s"
+        return _reason(MOVED, text % (names, verb, first.name, until, limit))
+    return _reason(KEPT, "%s %s kept for %s, which is next; %s, and %s" % (names, verb, first.name, until, limit))
 
 
 def next_round(most: int) -> Reason:
