@@ -12,8 +12,10 @@ version_added: 0.2.0
 description:
   - Removes one-shot services that are over. A service is over if none of its tasks runs or waits, and all required tasks are complete. RV(kept)
     lists the other services, each with the reason.
-  - By default, the module removes the jobs of M(fleet.gpu_swarm.swarm_job). It removes other services only if O(services) or O(labels) selects
-    them. They must be replicated or global jobs, or replicated services whose restart condition is C(none).
+  - By default, the module removes the jobs of M(fleet.gpu_swarm.swarm_job) and the work of queues, services with the label C(gpu-swarm.queue). It
+    removes other services only if O(services) or O(labels) selects them. They must be replicated or global jobs, or replicated services whose restart
+    condition is C(none).
+  - The work of a queue is over if its label C(gpu-swarm.queue-state) says so. Work that waits, that was admitted, or that is held always stays.
   - The module first saves the output of the tasks on the manager. If a log cannot be saved, its service stays.
   - Just before the removal, the module updates a label of the service and checks again that the service is over. The update names the version of the
     service, so the module notices if someone has restarted the service. The module reads a replicated or global job twice instead, because any

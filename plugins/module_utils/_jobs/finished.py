@@ -13,9 +13,10 @@ import re
 from typing import Any, Collection, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
+from .._queue import attempts, queue_state
 from .._tasks.job_completion import incomplete_text, unfinished_text, why_unfinished
 from .._tasks.one_shot import forced
-from .._tasks.tasks import ENDED, epoch, is_job_service
+from .._tasks.tasks import ALLOCATED, ENDED, epoch, is_job_service, is_queued
 
 COMPLETE, FAILED = "complete", "failed"
 
@@ -81,6 +82,8 @@ def verdict_on(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verd
     problem = why_not_one_shot(service)
     if problem:
         return Verdict(None, problem)
+    if is_queued(service):
+        return _verdict_on_queued(service, tasks)
     ended = max((task.since for task in tasks if task.since is not None), default=None)
     if is_job_service(service):
         return _verdict_on_job(service, tasks, ended)
@@ -100,6 +103,18 @@ def verdict_on(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verd
     if complete < wanted:
         return Verdict(FAILED, incomplete_text(complete, wanted), ended)
     return Verdict(COMPLETE, "", ended)
+
+
+def _verdict_on_queued(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verdict:
+    """Return the verdict on work of a queue. Only its state says whether it runs again."""
+    state = queue_state.state_of(service)
+    if state.state != queue_state.OVER:
+        return Verdict(None, "its queue has not finished with it: it is %s" % state.state)
+    unfinished = sum(task.state in ALLOCATED for task in tasks)  # after a stop, a task that gets no node waits until the service is removed
+    if unfinished:
+        return Verdict(None, unfinished_text(unfinished))
+    ended = max((task.since for task in tasks if task.state in ENDED and task.since is not None), default=epoch(service.get("UpdatedAt")))
+    return Verdict(COMPLETE, "", ended) if state.result == attempts.COMPLETE else Verdict(FAILED, state.result or "it has no result", ended)
 
 
 def _verdict_on_job(service: Mapping[str, Any], tasks: Sequence[TaskSummary], ended: float | None) -> Verdict:

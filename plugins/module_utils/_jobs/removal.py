@@ -19,7 +19,9 @@ import re
 from typing import Any, Collection, Iterable, Mapping, NamedTuple
 
 from .._errors import GpuSwarmError
+from .._queue import queue_state
 from .._swarm.manager import Manager, NotFound, OutOfSequence
+from .._swarm.owned_labels import QUEUE
 from .._tasks.tasks import is_job_service
 from . import finished, logs
 from .definition import JOB, REMOVING
@@ -36,7 +38,9 @@ class Kept(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Selects services by name or by label. If both are None, it selects all jobs of this collection. An empty list selects none."""
+    """Selects services by name or by label. If both are None, it selects all jobs of this collection and all work of queues. An empty list selects
+    none.
+    """
 
     services: Collection[str] | None
     labels: Collection[str] | None
@@ -53,9 +57,10 @@ def candidates(manager: Manager, wanted: Wanted) -> list[Candidate]:
     This code keeps only the needed fields in memory, because a swarm may have tens of thousands of services.
     """
     selected: dict[str, dict[str, Any]] = {}
-    for service in manager.each_service(wanted.prefix + JOB if wanted.is_own else ""):
-        if _is_selected(service, wanted):
-            selected[service["ID"]] = _needed_fields(service)
+    for label in (wanted.prefix + JOB, QUEUE) if wanted.is_own else ("",):
+        for service in manager.each_service(label):
+            if _is_selected(service, wanted):
+                selected[service["ID"]] = _needed_fields(service)
     tasks: dict[str, list[TaskSummary]] = {service_id: [] for service_id in selected}
     for task in manager.tasks() if selected else ():
         if task.get("ServiceID") in tasks:
@@ -71,7 +76,10 @@ def _needed_fields(service: Mapping[str, Any]) -> dict[str, Any]:
     spec = service["Spec"]
     template = {key: spec["TaskTemplate"][key] for key in ("RestartPolicy", "ForceUpdate") if key in spec["TaskTemplate"]}
     needed_spec = {"Name": spec["Name"], "Labels": dict(spec.get("Labels") or {}), "Mode": spec["Mode"], "TaskTemplate": template}
-    statuses = {key: service[key] for key in ("JobStatus", "UpdateStatus") if key in service}
+    statuses = {key: service[key] for key in ("JobStatus", "UpdateStatus", "UpdatedAt") if key in service}
+    former = (service.get("PreviousSpec") or {}).get("Labels") or {}
+    if queue_state.LABEL in former:
+        statuses["PreviousSpec"] = {"Labels": {queue_state.LABEL: former[queue_state.LABEL]}}
     return {"ID": service["ID"], "Spec": needed_spec, **statuses}
 
 
@@ -79,7 +87,7 @@ def _is_selected(service: Mapping[str, Any], wanted: Wanted) -> bool:
     spec = service["Spec"]
     labels = spec.get("Labels") or {}
     if wanted.is_own:
-        return wanted.prefix + JOB in labels
+        return wanted.prefix + JOB in labels or QUEUE in labels
     return spec["Name"] in (wanted.services or ()) or any(_has_label(labels, selector) for selector in wanted.labels or ())
 
 

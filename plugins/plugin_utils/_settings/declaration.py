@@ -308,14 +308,14 @@ PLAYBOOKS = (
     Setting("prune_jobs_keep_last", "int", 0, "how many jobs of each name are kept, even if they are old", unit="jobs", once=True),
     Setting("prune_jobs_failed", "bool", False, "whether jobs that did not complete are removed too", once=True),
     Setting(
-        "prune_jobs_labels", "list", None, "the labels of the services to remove, instead of the jobs of the playbook job", elements="str", once=True,
+        "prune_jobs_labels", "list", None, "the labels of the services to remove, instead of jobs and work of queues", elements="str", once=True,
         details="Each label is `KEY` or `KEY=VALUE`. Only one-shot services are removed: replicated or global jobs, and services with the restart "
         "condition `none`.",
     ),
     Setting(
         "prune_jobs_timer", "bool", None, "whether a service on the managers removes finished jobs every hour", once=True,
         details="`-e timer=true` has `gpu-swarm-manager` do that with the current settings, `-e timer=false` ends it. Only the leader does it. "
-        "It removes jobs of the playbook job and ignores `prune_jobs_labels`. If it is not set, the service stays as it is.",
+        "It removes jobs of the playbook job and work of queues, and ignores `prune_jobs_labels`. If it is not set, the service stays as it is.",
     ),
     Setting(
         "bundle_directory", "path", None, "the directory, on the machine that runs Ansible, for what a fleet without the internet needs", once=True,

@@ -26,6 +26,12 @@ def ran(state="complete", slot=1, forced=0, task_id="t1", made="2026-11-20T12:00
     return {**one, "CreatedAt": made}
 
 
+def in_queue(state, replicas=1, former=None):
+    made = once(replicas)
+    made["Spec"]["Labels"] = {"gpu-swarm.queue": "research", **({"gpu-swarm.queue-state": state} if state else {})}
+    return {**made, **({"PreviousSpec": {"Labels": {"gpu-swarm.queue-state": former}}} if former else {})}
+
+
 def of_swarms_mode(iteration=0):
     made = service("s1", "train", mode="ReplicatedJob")
     made["Spec"]["Mode"] = {"ReplicatedJob": {"MaxConcurrent": 1, "TotalCompletions": 1}}
@@ -58,6 +64,17 @@ CASES = {
     "once on each node": (once_on_each_node(), [ran()], None, "it is not a job"),
     "newer by its time": (once(), [ran(task_id="t2"), ran("failed", made="2026-11-20T13:00:00Z")], "failed", "0 of 1"),
     "newer by its time, listed first": (once(), [ran("failed", made="2026-11-20T13:00:00Z"), ran(task_id="t2")], "failed", "0 of 1"),
+    "waits in a queue": (in_queue(None, 0), [], None, "its queue has not finished with it: it is waiting"),
+    "waits in a queue once more": (in_queue("waiting attempt=1 node=n1"), [ran("failed")], None, "its queue has not finished with it: it is waiting"),
+    "admitted by a queue": (in_queue("admitted attempt=1 node=n1 admission=k"), [ran()], None, "its queue has not finished with it: it is admitted"),
+    "held by a queue": (in_queue("held attempt=1 result=x"), [], None, "its queue has not finished with it: it is held"),
+    "rolled back after it was over": (in_queue(None, 0, "over attempt=1 node=n1 result=complete"), [], None, "its queue has not finished"),
+    "with an unreadable state": (in_queue("over result="), [ran()], None, "its queue has not finished with it: it is held"),
+    "over in a queue": (in_queue("over attempt=1 node=n1 result=complete"), [ran()], "complete", ""),
+    "failed in a queue": (in_queue("over attempt=1 node=n1 result=failed: exit code 1"), [ran("failed")], "failed", "failed: exit code 1"),
+    "over without a result": (in_queue("over attempt=1"), [ran("failed")], "failed", "it has no result"),
+    "stopped by a queue": (in_queue("over attempt=1 result=stopped: x"), [ran("shutdown"), ran("pending", forced=1)], "failed", "stopped: x"),
+    "shuts down": (in_queue("over attempt=1 result=stopped: x"), [ran("running"), ran("pending", forced=1)], None, "1 of its tasks runs or waits"),
     "a job of swarm's mode, complete": (of_swarms_mode(), [ran(job=True)], "complete", ""),
     "a job of swarm's mode that runs": (of_swarms_mode(), [ran("running", job=True)], None, "1 of its tasks runs or waits"),
     "a job of swarm's mode, submitted again": (of_swarms_mode(1), [ran(job=True)], None, "0 of 1"),
@@ -69,6 +86,14 @@ def test_a_job_is_over_in_these_states(one, tasks, state, text):
     verdict = finished.verdict_on(one, [finished.summarise(each) for each in tasks])
     assert verdict.state == state
     assert verdict.text.startswith(text)
+
+
+def test_work_of_a_queue_ends_with_its_task_and_not_later_if_another_one_waits():
+    """Without a record of its task, it ends with the last update of its service."""
+    over = {**in_queue("over attempt=1 result=stopped: x"), "UpdatedAt": "2026-11-20T15:00:00Z"}
+    tasks = [ran("shutdown", since="2026-11-20T13:00:00Z"), ran("pending", forced=1, since="2026-11-20T14:00:00Z")]
+    for found, ended in ((tasks, "2026-11-20T13:00:00Z"), (tasks[1:], "2026-11-20T15:00:00Z")):
+        assert finished.verdict_on(over, [finished.summarise(each) for each in found]).ended == epoch(ended)
 
 
 def test_a_job_ends_with_its_last_task():

@@ -63,3 +63,34 @@ def test_ten_thousand_services_are_checked_in_bounded_memory():
     assert sum(one.verdict.state == "complete" for one in found) == MANY // 2
     assert sent > 16 << 20
     assert most < MOST_MIB << 20, f"{most >> 20} MiB for {sent >> 20} MiB"
+
+
+def of_queue(name, state=None, replicas=1, former=None, label="gpu-swarm.queue"):
+    one = service("s" + name, name)
+    labels = {label: "research", **({"gpu-swarm.queue-state": state} if state else {})}
+    one["Spec"].update(Mode={"Replicated": {"Replicas": replicas}}, Labels=labels)
+    one["Spec"]["TaskTemplate"]["RestartPolicy"] = {"Condition": "none"}
+    return {**one, **({"PreviousSpec": {"Labels": {"gpu-swarm.queue-state": former}}} if former else {})}
+
+
+class Swarm:
+    """Lists services by label."""
+
+    def __init__(self, *services):
+        self._services = services
+
+    def each_service(self, label=""):
+        return iter([one for one in self._services if not label or label in one["Spec"]["Labels"]])
+
+    def tasks(self):
+        return iter([task("t1", service=one["ID"], state="complete", restart="none") for one in self._services if one["ID"] != "swaits"])
+
+
+def test_work_of_queues_is_among_the_jobs_to_remove_and_its_former_state_counts():
+    over = "over attempt=1 node=n1 result=complete"
+    services = [of_queue("over", over), of_queue("waits", replicas=0), of_queue("rolled-back", replicas=0, former=over), of_queue("x", label="mine")]
+    both = {**services[0], "ID": "sboth"}
+    both["Spec"] = {**both["Spec"], "Name": "both", "Labels": {**both["Spec"]["Labels"], "gpu-swarm.job": "train"}}
+    found = removal.candidates(Swarm(*services, both), removal.Wanted(None, None, "gpu-swarm."))
+    states = {one.service: one.verdict.state for one in found}
+    assert (len(found), states) == (4, {"over": "complete", "waits": None, "rolled-back": None, "both": "complete"})
