@@ -22,7 +22,7 @@ READS_LEDGER = "_gpu_swarm_reads_ledger"
 ROLE_TASK = "_gpu_node_task"
 ASSESS = "assess"
 # Arguments whose role variables may be empty, which means "not set". Zero and false are values: 0 GPUs for expect, and YAML's off for isolation.
-MAY_BE_EMPTY = ("expect", "isolation", "nvml_path")
+MAY_BE_EMPTY = ("data_interface", "expect", "isolation", "nvml_path")
 VERBOSE = 3  # with this verbosity or more, Ansible shows the arguments and the whole answer of a module
 NOT_ITS_ANSWER = (
     "%s: the host did not return a valid answer of the module gpu_node (%s), so the answer is ignored. Run this again. If that does not help, find "
@@ -95,7 +95,7 @@ class ActionModule(CarryingAction):
         if problem:
             return {"failed": True, "msg": NOT_ITS_ANSWER % (host, problem)}
         answer = add_host_name(answer, host, self._noted, later=self._later)
-        answer = with_inventory_labels(with_allowed_labels(answer, host, *prefixes(self._task.args)), self._task.args)
+        answer = with_inventory_labels(with_allowed_labels(answer, host, *prefixes(self._task.args)), host, self._task.args)
         if self._later and self._display.verbosity < VERBOSE:
             answer = for_plan(answer)
         return explain_option_errors(answer, "gpu_node", self._task.args)

@@ -163,7 +163,9 @@ options:
     type: str
     version_added: 0.3.0
   prefix:
-    description: The prefix of the labels in which this module keeps its records. O(nodes[].labels) must not use it, except C(gpu-swarm.device.NAME).
+    description:
+      - The prefix of the labels in which this module keeps its records. O(nodes[].labels) must not use it, except C(gpu-swarm.device.NAME),
+        C(gpu-swarm.data-address) and C(gpu-swarm.data-interface).
     type: str
     default: gpu-swarm.
 seealso:

@@ -37,6 +37,7 @@ def argument_spec() -> dict[str, Any]:
         "label_compute_capability": {"type": "list", "elements": "str", "default": ["7.0", "8.0", "9.0"]},
         "label_cuda": {"type": "list", "elements": "str", "default": ["12.0", "12.4", "13.0"]},
         "dedicated": {"type": "bool", "default": False},
+        "data_interface": {"type": "str"},
         "default_shm_size": {"type": "str"},
         "daemon_config": {"type": "path", "default": "/etc/docker/daemon.json"},
         "runtime_config": {"type": "path", "default": "/etc/nvidia-container-runtime/config.toml"},

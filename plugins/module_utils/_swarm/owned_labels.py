@@ -15,7 +15,7 @@ from typing import Any, Iterable, Mapping
 
 from .._errors import GpuSwarmError
 from .._health.label import LEFT_OUT, with_earlier_consent
-from .._policy import offered_devices
+from .._policy import data_network, offered_devices
 
 PREFIX = "gpu-swarm."
 RECORD = "labels"
@@ -51,7 +51,7 @@ def normalise(labels: Mapping[Any, Any], prefix: str, node_id: str) -> dict[str,
 def _key(key: Any, prefix: str, node_id: str) -> str:
     if not isinstance(key, str) or not KEY.match(key):
         raise GpuSwarmError("labels of node %s: %r is not a valid key of a label. Use letters, digits, '.', '-', '_' and '/'." % (node_id, key))
-    if key.startswith(prefix) and not key.startswith(offered_devices.LABEL):
+    if key.startswith(prefix) and not key.startswith((offered_devices.LABEL, data_network.PREFIX)):
         raise GpuSwarmError(
             "labels of node %s: keys that begin with '%s' are reserved for this collection's own records. Rename '%s'." % (node_id, prefix, key)
         )

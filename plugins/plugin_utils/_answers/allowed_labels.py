@@ -20,8 +20,9 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ...module_utils._health.label import LEFT_OUT, PAUSE, SHRINK, format_labels
 from ...module_utils._health.verdict import excluded_label
 from ...module_utils._ledger.pause_limit import ON_LOSS
-from ...module_utils._policy import offered_devices
+from ...module_utils._policy import data_network, offered_devices
 from ...module_utils._policy.labels import DEDICATED, RESERVED, Options
+from ...module_utils._printable import printable
 from .answer import is_cpu
 from .cpu import ArchspecMissing, cpu_labels
 
@@ -56,13 +57,13 @@ def with_allowed_labels(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_
     return {**answer, "warnings": [*(answer.get("warnings") or []), *warnings]} if warnings else answer
 
 
-def with_inventory_labels(answer: dict[str, Any], args: Mapping[str, Any]) -> dict[str, Any]:
+def with_inventory_labels(answer: dict[str, Any], host: str, args: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer with labels that come from settings, not from GPUs. The settings come from the task's arguments, so a node cannot choose
     these labels.
 
     The labels say what happens if a card is lost (no label means the default), and whether the node is dedicated to services with a reservation. They
     also name the excluded cards, and say whether somebody consented to run the node without these cards. Of the devices that services may have, the
-    setting chooses the names, and the node only says which of them it has.
+    setting chooses the names, and the node only says which of them it has. Of its interfaces, the setting chooses one.
     """
     if "labels" not in answer:
         return answer
@@ -73,9 +74,23 @@ def with_inventory_labels(answer: dict[str, Any], args: Mapping[str, Any]) -> di
         labels.update({key: "true"} if is_dedicated(args) else {})
         card_labels = [excluded_label(card, _consents(args)) for card in answer.get("left_out") or [] if "last_known" in card]
         labels.update({LEFT_OUT: format_labels(card_labels)} if card_labels else {})
-    if args.get("state", "present") == "present":
-        labels.update(offered_devices.labels(answer.get("devices"), args.get("devices") or ()))
-    return {**answer, "labels": labels}
+    if args.get("state", "present") != "present":
+        return {**answer, "labels": labels}
+    labels.update(offered_devices.labels(answer.get("devices"), args.get("devices") or ()))
+    return _with_data_network({**answer, "labels": labels}, host, str(args.get("data_interface") or ""))
+
+
+def _with_data_network(answer: dict[str, Any], host: str, setting: str) -> dict[str, Any]:
+    """Return the answer with the labels of the node's data network. If nothing chooses an interface, the node keeps the labels that it has: before a
+    node with several interfaces joins, nobody knows which address it will advertise."""
+    swarm = answer.get("swarm") or {}
+    interfaces = swarm.get("addresses") or {}
+    found = data_network.labels(setting, str(swarm.get("addr") or ""), interfaces)
+    if found:
+        return {**answer, "labels": {**answer["labels"], **found}}
+    if not setting or not interfaces:
+        return {**answer, "labels_unknown": [*(answer.get("labels_unknown") or []), data_network.PREFIX]}
+    return {**answer, "warnings": [*(answer.get("warnings") or []), _no_data_address(host, data_network.missing(setting, interfaces))]}
 
 
 def _consents(args: Mapping[str, Any]) -> bool:
@@ -102,6 +117,13 @@ def _is_allowed(key: Any, value: Any, prefix: str) -> bool:
     if not (isinstance(key, str) and isinstance(value, str) and prefix):
         return False
     return key.startswith(prefix) and not key.startswith(RESERVED) and bool(KEY.fullmatch(key) and VALUE.fullmatch(value))
+
+
+def _no_data_address(host: str, problem: str) -> str:
+    return printable(
+        f"{host}: {problem} Work over several nodes does not start there on the host's network. Correct gpu_node_data_interface (or its default, "
+        "swarm_member_advertise_addr), or give the interface an address."
+    )
 
 
 def _dropped_warning(host: str, dropped: list[Any], prefix: str) -> str:

@@ -17,6 +17,8 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
+from ...module_utils._policy.data_network import is_valid
+
 _NAME = re.compile(r"\{\{ *([A-Za-z_][A-Za-z0-9_]*) *\}\}")
 
 
@@ -27,7 +29,7 @@ def named_value(value: Any, variables: Mapping[str, Any]) -> Any:
 
 
 def role_arguments(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> dict[str, Any]:
-    """Return the arguments that depend on whether the host has GPUs, and on settings of the whole swarm.
+    """Return the arguments that depend on whether the host has GPUs, and on settings of the whole swarm or of another role.
 
     The level in the plan (``_gpu_node_level``) overrides the level of the swarm, even if the level in the plan is empty.
     """
@@ -38,6 +40,9 @@ def role_arguments(variables: Mapping[str, Any], template: Callable[[Any], Any])
         arguments["dedicated"] = dedicated
     if devices := template(variables.get("gpu_swarm_devices")):
         arguments["devices"] = devices
+    advertised = template(variables.get("swarm_member_advertise_addr"))
+    if advertised and not template(variables.get("gpu_node_data_interface")) and is_valid(advertised):
+        arguments["data_interface"] = advertised
     planned = "_gpu_node_level" in variables
     level = template(variables.get("_gpu_node_level" if planned else "gpu_swarm_isolation"))
     return {**arguments, "isolation": level} if planned or level not in ("", None) else arguments

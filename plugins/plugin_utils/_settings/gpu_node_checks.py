@@ -21,6 +21,7 @@ from ...module_utils._config.shm_size import check_size
 from ...module_utils._errors import GpuSwarmError
 from ...module_utils._node.card_metrics_file import check_directory
 from ...module_utils._node.node_options import argument_spec
+from ...module_utils._policy.data_network import check as check_data_interface
 from ...module_utils._policy.offered_devices import check as check_devices
 from ...module_utils._policy.rules import check_extra, check_rules
 from ...module_utils._queue.queues import check_queues, to_label
@@ -77,6 +78,7 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "gpu_node_extra_resources": _check_extra,
     "gpu_node_accept_risks": check_accepted,
     "gpu_node_textfile": check_directory,
+    "gpu_node_data_interface": check_data_interface,
     "gpu_node_devices": partial(check_devices, where="gpu_node_devices"),
     "gpu_swarm_devices": partial(check_devices, where="gpu_swarm_devices"),
     "gpu_node_default_shm_size": check_size,

@@ -24,6 +24,7 @@ CHECKED = frozenset(
     [
         "gpu_node_accept_risks",
         "gpu_node_advertise",
+        "gpu_node_data_interface",
         "gpu_node_default_shm_size",
         "gpu_node_devices",
         "gpu_node_extra_resources",

@@ -250,6 +250,10 @@ RULES = [{"as": "gpu"}]
         ({"gpu_swarm_dedicated": "yes"}, {"dedicated": "yes"}),
         ({"gpu_swarm_devices": {"fuse": ["/dev/fuse"]}}, {"devices": {"fuse": ["/dev/fuse"]}}),
         ({"gpu_swarm_devices": {}}, {}),
+        ({"swarm_member_advertise_addr": "eth1", "gpu_node_data_interface": ""}, {"data_interface": "eth1"}),
+        ({"swarm_member_advertise_addr": "eth1", "gpu_node_data_interface": "ib0"}, {}),
+        ({"swarm_member_advertise_addr": "eth1:2377"}, {}),  # the address that the node advertises then decides
+        ({"swarm_member_advertise_addr": ""}, {}),
         ({"gpu_swarm_isolation": "reserved"}, {"isolation": "reserved"}),
         ({"gpu_swarm_isolation": False}, {"isolation": False}),  # an unquoted off
         ({"gpu_swarm_isolation": "reserved", "_gpu_node_level": "off"}, {"isolation": "off"}),
@@ -287,3 +291,27 @@ def test_a_result_has_what_the_plan_reads(monkeypatch, verbosity, gpu, invoked):
     shown = {"gpus": [GPU], "invocation": {"module_args": {}}}
     result, _calls = run(monkeypatch, reads=False, args={"label_prefix": "gpu."}, verbosity=verbosity, shown=shown)
     assert (result["gpus"], "invocation" in result) == ([gpu], invoked)
+
+
+ADDRESSES = {"eth0": ["192.168.1.5"], "ib0": ["10.0.0.5"]}
+DATA = ["gpu-swarm.data-"]
+
+
+@pytest.mark.parametrize(
+    ("args", "swarm", "label", "unknown", "warned"),
+    [
+        ({"data_interface": "ib0"}, {"addresses": ADDRESSES}, ("10.0.0.5", "ib0"), [], False),
+        ({}, {"addr": "192.168.1.5", "addresses": ADDRESSES}, ("192.168.1.5", "eth0"), [], False),
+        ({"data_interface": ""}, {"addresses": ADDRESSES}, None, DATA, False),  # it has not joined yet
+        ({"data_interface": "ib0"}, {}, None, DATA, False),
+        ({"data_interface": "ib1"}, {"addresses": ADDRESSES}, None, [], True),
+        ({"data_interface": "ib0", "state": "absent"}, {"addresses": ADDRESSES}, None, [], False),
+    ],
+)
+def test_the_setting_chooses_the_data_interface_and_the_node_only_tells_its_address(monkeypatch, args, swarm, label, unknown, warned):
+    claimed = {"gpu-swarm.data-address": "10.6.6.6"}
+    result, _calls = run(monkeypatch, args=args, reads=False, labels=claimed, swarm={"state": "active", **swarm})
+    assert result["labels"] == ({"gpu-swarm.data-address": label[0], "gpu-swarm.data-interface": label[1]} if label else {})
+    assert result["labels_unknown"] == unknown
+    warnings = [text for text in result["warnings"] if "gpu_node_data_interface" in text]
+    assert len(warnings) == warned
