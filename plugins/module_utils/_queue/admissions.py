@@ -20,7 +20,7 @@ from .queue_state import ADMITTED, OVER, State, state_of
 from .service_changes import started, with_state
 from .settle import Change, View
 from .usage import Running, running_of
-from .waiting import Read, Work, read
+from .waiting import Read, Work, limit_text, read
 
 # How long work that was taken back is not admitted: the first pause and the longest one (seconds).
 PAUSE_S, LONGEST_PAUSE_S = 30, 3600
@@ -128,6 +128,7 @@ def _admit(view: View, unit: Sequence[Decision], admission: str, ports: dict[str
         service = view.services[one.work.service_id]
         before = state_of(service)
         after = State(ADMITTED, before.attempt + 1, before.released, one.node or "", admission, avoids=before.avoids, plan=plan, port=port)
+        after = after._replace(limit=limit_text(one.work.time_limit_s))
         added = variables(service, plan, port, view.services, view.labels) if plan else None
         yield Change(service, started(service["Spec"], before, after, added), "admitted on node %s" % one.node)
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from typing import Any, Collection, Mapping, NamedTuple, Sequence
 
-from .._errors import GpuSwarmError
 from .._guard import refusal
 from .._tasks import one_shot
 from .._tasks.tasks import ALLOCATED, WAITING, epoch
 from .queue_state import State
 from .queues import Queue, shown_duration
-from .waiting import time_limit_of
+from .waiting import limit_of_admitted
 
 STARTS, RUNS, LOST, UNPLACED, TOO_LONG, UNRECORDED = "starts", "runs", "lost", "unplaced", "too-long", "unrecorded"
 COMPLETE, FAILED, REFUSED = "complete", "failed", "refused"
@@ -56,15 +55,17 @@ def progress_of(
         text = "%s: swarm gave it no node within %d s%s" % (TAKEN_BACK, UNPLACED_S, why and " (%s)" % why)
         return Progress(UNPLACED, text=text, age_s=age) if age >= UNPLACED_S else Progress(STARTS, age_s=age)
     if task_state in ALLOCATED:
-        return _of_allocated(service, task, queue, node in unreachable, now)._replace(node=node, age_s=age)
+        return _of_allocated(service, state, task, queue, node in unreachable, now)._replace(node=node, age_s=age)
     return _of_ended(template, state, task)._replace(node=node, age_s=age)
 
 
-def _of_allocated(service: Mapping[str, Any], task: Mapping[str, Any], queue: Queue | None, is_unreachable: bool, now: float) -> Progress:
+def _of_allocated(
+    service: Mapping[str, Any], state: State, task: Mapping[str, Any], queue: Queue | None, is_unreachable: bool, now: float
+) -> Progress:
     if is_unreachable:
         return Progress(LOST)
     runs = one_shot.state_of_try(service["Spec"]["TaskTemplate"], task)[0] == one_shot.RUNNING
-    limit, since = _limit(service, queue), epoch(task.get("CreatedAt"))  # from the admission, by the clock of the manager
+    limit, since = limit_of_admitted(service, state, queue), epoch(task.get("CreatedAt"))  # from the admission, by the clock of the manager
     if limit is not None and since is not None and now >= since + limit:
         return Progress(TOO_LONG, text=(RAN_TOO_LONG if runs else STARTED_TOO_LATE) % shown_duration(limit))
     return Progress(RUNS if runs else STARTS)
@@ -78,10 +79,3 @@ def _of_ended(template: Mapping[str, Any], state: State, task: Mapping[str, Any]
     if refused and refused.code not in refusal.PERMANENT and len(state.avoids) < one_shot.MOST_REFUSED:
         return Progress(REFUSED, text="refused: %s" % refused.text)
     return Progress(FAILED, text="failed: %s" % error)
-
-
-def _limit(service: Mapping[str, Any], queue: Queue | None) -> float | None:
-    try:
-        return time_limit_of(service, queue)
-    except GpuSwarmError:  # somebody changed the label after the admission
-        return queue.time_limit_s if queue else None

@@ -8,7 +8,8 @@
 A gang's label also has its MASTER_PORT and the whole plan in the order of the ranks, ``port=29417 plan=s1:n7,s2:n8``. ``result`` is last, and the
 only text with blanks. While work with an ``admission`` is *waiting*, that admission is being taken back.
 
-``attempt`` counts the admissions. ``released`` is the last attempt after which somebody allowed the work to run again at 0 replicas.
+``attempt`` counts the admissions. ``limit`` is the time limit in seconds, or ``none``, as it was when the work was admitted. ``released`` is the
+last attempt after which somebody allowed the work to run again at 0 replicas.
 Private to this collection; it may change without notice.
 """
 
@@ -35,6 +36,7 @@ _FIELDS = {
     "released": r"[0-9]{1,6}",
     "node": _ID,
     "admission": _ID,
+    "limit": r"[0-9]{1,12}|none",
     "keeps": _LIST_OF % (_ID, _ID),
     "avoids": _LIST_OF % (_ID, _ID),
     "port": r"[0-9]{1,5}",
@@ -49,7 +51,7 @@ _FORM = re.compile(
 class State(NamedTuple):
     """``keeps`` are the nodes that are kept for the head of the queue, ``avoids`` the nodes that refused the work.
 
-    ``plan`` has the service id and the node id of each member of a gang, ``port`` is the gang's MASTER_PORT.
+    ``plan`` has the service id and the node id of each member of a gang, ``port`` is the gang's MASTER_PORT. ``limit`` is text.
     """
 
     state: str = WAITING
@@ -62,6 +64,7 @@ class State(NamedTuple):
     plan: tuple[tuple[str, str], ...] = ()
     result: str = ""
     port: int = 0
+    limit: str = ""
 
 
 def to_text(state: State) -> str:
@@ -71,6 +74,7 @@ def to_text(state: State) -> str:
         "released": str(state.released or ""),
         "node": state.node,
         "admission": state.admission,
+        "limit": state.limit,
         "keeps": ",".join(state.keeps),
         "avoids": ",".join(state.avoids),
         "port": str(state.port or ""),
@@ -102,6 +106,7 @@ def from_text(text: str | None) -> State | None:
         tuple((member, node) for member, _colon, node in (pair.partition(":") for pair in plan)),
         printable(found["result"] or "")[:LONGEST_RESULT],
         int(found["port"] or 0),
+        found["limit"] or "",
     )
 
 

@@ -31,7 +31,7 @@ from .queue_state import ADMITTED, HELD, OVER, WAITING, State, state_of
 from .queues import LABEL, Queue, from_label
 from .settle import View, unreachable_nodes
 from .usage import running_of
-from .waiting import QUEUE, Read, Work, gang_of, owner_of, queue_of, read, shown
+from .waiting import QUEUE, Read, Work, gang_of, limit_of_admitted, owner_of, queue_of, read, shown
 
 STARTING, RUNNING, LOST, REFUSED = "starting", "running", "lost", "refused"
 # The order in which states are shown.
@@ -240,11 +240,12 @@ def _of_rest(seen: _Seen, service: Mapping[str, Any]) -> Row:
 def _admitted(seen: _Seen, service: Mapping[str, Any], state: State, tasks: Sequence[Mapping[str, Any]]) -> Row:
     view = seen.view
     row = _row(seen, service, node=_hostname(seen, state.node), since=utc(service.get("UpdatedAt")))
+    row["time_limit_s"] = limit_of_admitted(service, state, view.queues.get(row["queue"]))
     progress = progress_of(service, state, tasks, view.queues.get(row["queue"]), view.unreachable, view.now)
     task = one_shot.latest(service["Spec"]["TaskTemplate"], tasks)
     changed = utc(task["Status"].get("Timestamp")) if task else None
     if progress.kind in (attempts.RUNS, attempts.TOO_LONG):
-        began = epoch(changed)
+        began = epoch(task.get("CreatedAt")) if task else None  # the time limit counts from the admission
         ends = None if began is None or row["time_limit_s"] is None else stamp(began + row["time_limit_s"])
         text = "its time limit is over, so it is about to be stopped" if progress.kind == attempts.TOO_LONG else ""
         return dict(row, state=RUNNING, since=changed, ends=ends, text=text)

@@ -83,7 +83,7 @@ def _of_single(view: View, service: Mapping[str, Any], state: State) -> Iterable
         progress = _progress(view, service, state)
         if progress.kind == attempts.REFUSED:
             avoids = _joined(state.avoids, [progress.node])
-            yield _labelled(service, state._replace(state=WAITING, admission="", avoids=avoids, result=progress.text))
+            yield _labelled(service, _unadmitted(state)._replace(avoids=avoids, result=progress.text))
         elif progress.kind == attempts.UNPLACED:
             yield _stop(service, state, state._replace(state=WAITING, result=progress.text))
         elif progress.kind == attempts.TOO_LONG:
@@ -103,7 +103,7 @@ def _confirm(view: View, service: Mapping[str, Any], state: State) -> Iterable[C
     if had_node and not state.plan:
         yield _labelled(service, _over(state, "stopped: it got its node while it was taken back"))
     else:
-        yield _labelled(service, state._replace(admission="", plan=(), port=0))
+        yield _labelled(service, _unadmitted(state))
 
 
 # -- gangs -----------------------------------------------------------------------------------------------------------
@@ -219,8 +219,12 @@ def _progress(view: View, service: Mapping[str, Any], state: State) -> Progress:
 
 def _end(service: Mapping[str, Any], state: State, progress: Progress) -> Change:
     if progress.kind == attempts.UNRECORDED:
-        return _labelled(service, state._replace(state=HELD, admission="", plan=(), port=0, result=progress.text))
+        return _labelled(service, _unadmitted(state)._replace(state=HELD, result=progress.text))
     return _labelled(service, _over(state, progress.text))
+
+
+def _unadmitted(state: State) -> State:
+    return state._replace(state=WAITING, admission="", limit="", plan=(), port=0)
 
 
 def _over(state: State, result: str) -> State:

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
-from .._errors import GpuSwarmError
 from .._placement.census import Port, host_ports
 from .._placement.pending import UNITS, wanted_by
 from .._tasks.one_shot import forced
 from .._tasks.tasks import ALLOCATED, WAITING, epoch
 from .queue_state import ADMITTED, State, state_of
 from .queues import Queue
-from .waiting import owner_of, queue_of, time_limit_of
+from .waiting import limit_of_admitted, owner_of, queue_of
 
 
 class Running(NamedTuple):
@@ -48,7 +47,7 @@ def running_of(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], q
     if queue is None:
         return []
     state, template = state_of(service), service["Spec"]["TaskTemplate"]
-    limit = _limit(service, queues.get(queue)) if state.state == ADMITTED else None
+    limit = limit_of_admitted(service, state, queues.get(queue)) if state.state == ADMITTED else None
     base = Running(service["ID"], queue, owner_of(service), "", {}, ports=frozenset(host_ports(service["Spec"])))
     found = [
         base._replace(node=task.get("NodeID") or "", wants=wanted_by(task.get("Spec") or template), ends=_end(task, limit, now))
@@ -64,13 +63,6 @@ def _awaits_its_task(state: State, template: Mapping[str, Any], tasks: Iterable[
     """Return whether the service was admitted, and swarm has not assigned the task of this attempt to its node."""
     current = [task["Status"]["State"] for task in tasks if forced(task.get("Spec") or {}) == forced(template)]
     return state.state == ADMITTED and all(task_state in WAITING for task_state in current)
-
-
-def _limit(service: Mapping[str, Any], queue: Queue | None) -> float | None:
-    try:
-        return time_limit_of(service, queue)
-    except GpuSwarmError:  # somebody changed the label after the admission
-        return None
 
 
 def _end(task: Mapping[str, Any], limit: float | None, now: float) -> float | None:

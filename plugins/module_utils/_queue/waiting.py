@@ -147,6 +147,24 @@ def shown(text: Any) -> str:
     return printable(str(text))[:LONGEST]
 
 
+def limit_text(seconds: float | None) -> str:
+    """Return a time limit as the state of admitted work has it."""
+    return NO_LIMIT if seconds is None else "%d" % seconds
+
+
+def limit_of_admitted(service: Mapping[str, Any], state: State, queue: Queue | None) -> float | None:
+    """Return the time limit of admitted work in seconds; None without a limit. It is the limit at the time of the admission.
+
+    So a setting that changes later neither ends running work nor delays the work that waits for its end.
+    """
+    if state.limit:
+        return None if state.limit == NO_LIMIT else float(state.limit)
+    try:
+        return time_limit_of(service, queue)
+    except GpuSwarmError:  # somebody else wrote the state
+        return queue.time_limit_s if queue else None
+
+
 # -- services that cannot be queued ----------------------------------------------------------------------------------
 
 

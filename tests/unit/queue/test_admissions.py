@@ -19,7 +19,7 @@ THEN = epoch(UPDATED)
 
 def decided(*services, now=THEN, **options):
     known = {service["ID"]: {**service, "UpdatedAt": UPDATED} for service in services}
-    view = View(known, {}, check_queues({"research": {}}), frozenset(), now)
+    view = View(known, {}, check_queues({"research": {}, "open": {"time_limit": "none"}}), frozenset(), now)
     return admissions(view, state_of([gpu_node("n1"), gpu_node("n2")]), lambda: "k", options.get("refused", {}), options.get("why_none", ""))
 
 
@@ -30,11 +30,11 @@ def written(found):
 @pytest.mark.parametrize(
     ("state", "replicas", "after"),
     [
-        (None, 0, "admitted attempt=1 node=n1 admission=k"),
-        ("waiting attempt=2 released=2 node=n1", 0, "admitted attempt=3 released=2 node=n1 admission=k"),
-        ("waiting attempt=1 node=n1 avoids=n1", 1, "admitted attempt=2 node=n2 admission=k avoids=n1"),
-        ("waiting attempt=1 node=n1 avoids=n1 result=refused: its GPU is used", 1, "admitted attempt=2 node=n2 admission=k avoids=n1"),
-        ("waiting keeps=n2", 0, "admitted attempt=1 node=n1 admission=k"),
+        (None, 0, "admitted attempt=1 node=n1 admission=k limit=86400"),
+        ("waiting attempt=2 released=2 node=n1", 0, "admitted attempt=3 released=2 node=n1 admission=k limit=86400"),
+        ("waiting attempt=1 node=n1 avoids=n1", 1, "admitted attempt=2 node=n2 admission=k limit=86400 avoids=n1"),
+        ("waiting attempt=1 node=n1 avoids=n1 result=refused: its GPU is used", 1, "admitted attempt=2 node=n2 admission=k limit=86400 avoids=n1"),
+        ("waiting keeps=n2", 0, "admitted attempt=1 node=n1 admission=k limit=86400"),
     ],
 )
 def test_waiting_work_is_admitted(state, replicas, after):
@@ -54,7 +54,15 @@ def test_work_that_was_taken_back_waits_longer_each_time(attempt, pause):
     service = queued("a", state="waiting attempt=%d node=n1 result=taken back: no node" % attempt, replicas=1)
     (waits,) = decided(service, now=THEN + pause - 1).others
     assert waits.problem.endswith("because it was taken back: no node")
-    assert written(decided(service, now=THEN + pause)) == {"a": "admitted attempt=%d node=n1 admission=k" % (attempt + 1)}
+    assert written(decided(service, now=THEN + pause)) == {"a": "admitted attempt=%d node=n1 admission=k limit=86400" % (attempt + 1)}
+
+
+@pytest.mark.parametrize(
+    ("label", "queue", "limit"), [(None, "research", "86400"), ("90s", "research", "90"), (None, "open", "none"), ("1d", "open", "86400")]
+)
+def test_the_state_has_the_time_limit_of_the_admission(label, queue, limit):
+    (text,) = written(decided(queued("a", queue=queue, time_limit=label))).values()
+    assert text == "admitted attempt=1 node=n1 admission=k limit=" + limit
 
 
 def test_the_plan_of_a_gang_is_in_each_label_and_other_work_has_none():

@@ -12,6 +12,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_state
     ADMITTED,
     HELD,
     LABEL,
+    MOST_MEMBERS,
     OVER,
     STATES,
     WAITING,
@@ -97,7 +98,16 @@ states = st.builds(
     st.lists(st.tuples(ids, ids), max_size=8).map(tuple),
     st.text(max_size=400),
     st.integers(0, 99999),
+    st.sampled_from(["", "none", "90", "864000000000"]),
 )
+
+
+def test_the_label_of_the_largest_gang_is_read_back():
+    node_ids = tuple("%025d" % number for number in range(MOST_MEMBERS))
+    plan = tuple((node_id, node_id) for node_id in node_ids)
+    admitted = State(ADMITTED, 999999, 999999, "n1", "0" * 16, (), node_ids, plan, "x" * 200, 29999, "none")
+    for state in (admitted, State(keeps=node_ids, avoids=node_ids)):
+        assert from_text(to_text(state)) == state
 
 
 @given(states)

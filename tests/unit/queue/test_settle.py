@@ -95,6 +95,15 @@ def test_a_time_limit_counts_by_the_managers_clock_from_the_admission(after, clo
     assert bool(found) == bool(after)
 
 
+@pytest.mark.parametrize(
+    ("limit", "queue", "after", "stops"), [("7200", "research", 7200, True), ("none", "nightly", 10**6, False), ("60", "gone", 60, True)]
+)
+def test_the_time_limit_at_the_admission_counts_whatever_is_set_later(limit, queue, after, stops):
+    service = member("a", "admitted attempt=1 node=n1 admission=k limit=" + limit, gang="", time_limit="5s", queue=queue)
+    assert settled([service], [runs("a", "n1")], epoch(BEGAN) + after - 1) == {}
+    assert bool(settled([service], [runs("a", "n1")], epoch(BEGAN) + after)) == stops
+
+
 def test_work_whose_image_is_pulled_for_longer_than_its_time_limit_is_stopped():
     service = member("a", "admitted attempt=1 node=n1 admission=k", gang="", time_limit="10s")
     assert settled([service], [runs("a", "n1", "preparing")])["a"].endswith("result=stopped: it did not run within its time limit of 10s")

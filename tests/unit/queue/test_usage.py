@@ -48,7 +48,9 @@ def of(state, desired="running", node_id="n7", forced=0, count=2):
         (queued(replicas=3), [of("running", count=1), of("starting", count=1)], [("n7", {GPU: 1}, None, True)] * 2),
         # without a limit, or with a label that somebody broke
         (queued(state=ADMITTED, replicas=1, queue="endless"), [of("running")], [("n7", {GPU: 2}, None, True)]),
-        (queued(state=ADMITTED, replicas=1, time_limit="x"), [of("running")], [("n7", {GPU: 2}, None, True)]),
+        (queued(state=ADMITTED, replicas=1, time_limit="x"), [of("running")], [("n7", {GPU: 2}, STARTED + 3600, True)]),
+        (queued(state=ADMITTED + " limit=60", replicas=1, time_limit="5m"), [of("running")], [("n7", {GPU: 2}, STARTED + 60, True)]),
+        (queued(state=ADMITTED + " limit=none", replicas=1, time_limit="5m"), [of("running")], [("n7", {GPU: 2}, None, True)]),
         (queued(state=ADMITTED, replicas=1, time_limit="5m"), [of("running")], [("n7", {GPU: 2}, STARTED + 300, True)]),
     ],
 )

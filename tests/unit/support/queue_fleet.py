@@ -36,6 +36,7 @@ def swarm(waiting=3):
         held("n2", 6, "web"),
         pending("t9", {GPU: 2}, service="idstopped", constraints=["node.id==nowhere"], restart="none"),
     ]
+    tasks[0]["CreatedAt"] = BEGAN
     tasks[0]["Status"].update(Timestamp=BEGAN, ContainerStatus={"ContainerID": "c"})
     return Listed([gpu_node("n1"), gpu_node("n2")], tasks, [{**one, "UpdatedAt": BEGAN} for one in services], NOW)
 
