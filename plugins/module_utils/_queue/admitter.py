@@ -53,7 +53,7 @@ class Admitter:
         self._say, self._clock, self._new_id = say, clock, new_id
         self.services = QueuedServices(clock)
         self._stamp = Stamp(clock)
-        self._leads = False
+        self._may_have_led = True  # perhaps a former process of this manager did
         self._failure = ""
         self._refused: dict[str, tuple[float, str]] = {}  # when swarm refused an update of a service, and why
         self._polled, self._poll_took_s = -inf, 0.0  # when the tasks of services of queues were listed, and how long that took
@@ -66,12 +66,13 @@ class Admitter:
         wait = None
         try:
             if leads:
-                self._leads, wait = True, EVERY_S
+                self._may_have_led, wait = True, EVERY_S
                 wait = self._round(manager, nodes)
-            elif self._leads:
-                self._leads = False
-                self._stamp.give_up(manager)
+            elif self._may_have_led:
+                wait = EVERY_S
                 self.services.forget()
+                self._stamp.give_up(manager)
+                self._may_have_led, wait = False, None
             self._report("")
         except GpuSwarmError as problem:
             self._report(problem.message)

@@ -12,11 +12,10 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from typing import Any, Callable, Mapping
 
-from .._swarm.manager import Manager, OutOfSequence, SwarmError
+from .._swarm.manager import Manager, OutOfSequence
 from .._swarm.owned_labels import QUEUE_ROUND
 
 LABEL = QUEUE_ROUND
@@ -48,13 +47,11 @@ class Stamp:
         return bool(self._own) and self._clock() - self._written < STOPS_S
 
     def give_up(self, manager: Manager) -> None:
-        """Remove the own stamp, so that the next leader does not have to wait. A failure is ignored, because then the next leader waits."""
-        own, self._own = self._own, ""
-        if own:
-            with contextlib.suppress(SwarmError):
-                cluster, _time = manager.cluster()
-                if _text(cluster) == own:
-                    manager.update_cluster(cluster["Version"]["Index"], _with_text(cluster, ""))
+        """Remove the stamp of this manager, also of a former process, so that the next leader does not have to wait. Raises SwarmError."""
+        cluster, _time = manager.cluster()
+        if _text(cluster).partition(" ")[0] == manager.node_id:
+            manager.update_cluster(cluster["Version"]["Index"], _with_text(cluster, ""))
+        self._own = ""
 
     def _write(self, manager: Manager, cluster: Mapping[str, Any], text: str, now: float) -> bool:
         self._own = ""

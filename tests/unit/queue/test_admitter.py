@@ -596,6 +596,24 @@ def test_only_the_leader_admits_and_a_former_leader_makes_way_at_once():
     assert run.swarm.labels.keys() == {"gpu-swarm.queues"}
 
 
+def test_a_manager_whose_service_was_restarted_makes_way_too():
+    run = driver(queued("a"))
+    run.round()
+    run.restart()
+    assert run.round(leads=False) is None
+    assert run.swarm.labels.keys() == {"gpu-swarm.queues"}
+
+
+def test_a_former_leader_makes_way_as_soon_as_the_swarm_has_a_leader():
+    run = driver(queued("a"))
+    run.round()
+    working, run.swarm.update_cluster = run.swarm.update_cluster, lambda version, spec: failing("the swarm has no leader")
+    assert run.round(leads=False) == 5
+    run.swarm.update_cluster = working
+    assert run.round(5, leads=False) is None
+    assert run.swarm.labels.keys() == {"gpu-swarm.queues"}
+
+
 def test_a_manager_that_leads_again_reads_all_services_again():
     run = driver(queued("a"))
     run.admitter.services.listens = True
