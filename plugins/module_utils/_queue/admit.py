@@ -51,7 +51,7 @@ class Decision(NamedTuple):
 
 
 def admit(
-    state: SwarmState, queues: Mapping[str, Queue], waiting: Iterable[Work], running: Iterable[Running], now: float, moved: Iterable[Work] = ()
+    state: SwarmState, queues: Mapping[str, Queue], waiting: Iterable[Work], running: Sequence[Running], now: float, moved: Iterable[Work] = ()
 ) -> list[Decision]:
     """Return one decision for each waiting service, in the order in which they were decided. The members of a gang follow each other.
 
@@ -66,7 +66,6 @@ def admit(
     units, problems = units_of(known, {name: queue.priority for name, queue in queues.items()})
     decisions += [Decision(work, reason=reasons.gang_problem(text)) for work, text in problems]
     decisions.sort(key=lambda decision: (decision.work.queue, decision.work.since, decision.work.service_id))
-    running = list(running)
     current = _Round(Fleet(state, running), queues, Used(running), now)
     for work in moved:
         current.keep_for_moved(work)
@@ -131,7 +130,7 @@ class _Round:
         self._keys: dict[str, set[Key]] = {}  # different demands of each queue
         self._nowhere: dict[Alike, Reason | None] = {}
         self._fails: dict[Alike, float] = {}  # the shortest time limit with which such a unit found no nodes
-        self._no_room: dict[tuple[Alike, float | None, int], Reason] = {}  # also by time limit, and by the number of units admitted before
+        self._no_room: dict[tuple[Alike, frozenset[str], float | None, int], Reason] = {}  # the last item counts the units admitted before
         self._admitted = 0
         self._head: Head | None = None
         self._moved: list[Head] = []  # tasks that a run moved, one for each service
@@ -190,9 +189,7 @@ class _Round:
                 return reasons.is_next(self._head)
         if position > MOST_EXPLAINED:
             return reasons.behind(position - 1)
-        if unit.avoids:
-            return reasons.no_room(unit, shape, self._before(unit))
-        memo = (unit.alike, unit.time_limit_s, self._admitted)
+        memo = (unit.alike, unit.avoids, unit.time_limit_s, self._admitted)
         if memo not in self._no_room:
             self._no_room[memo] = reasons.no_room(unit, shape, self._before(unit))
         return self._no_room[memo]

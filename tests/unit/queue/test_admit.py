@@ -170,6 +170,8 @@ def test_the_share_is_the_largest_over_the_kinds_and_only_ready_nodes_count():
     running = [runs("n1", 4, queue="other")._replace(wants={"VRAM": 20}), runs("n1", 10)]  # 20 of 100, and 10 of 16 by weight 3: 0.208
     decisions = decide(nodes, [work("r"), work("o", queue="other", since=5)], running)
     assert list(decisions) == ["o", "r"]
+    running[0] = running[0]._replace(wants={"VRAM": 25, GPU: 1})  # 0.25, and 1 of 16
+    assert list(decide(nodes, [work("r"), work("o", queue="other", since=5)], running)) == ["r", "o"]
 
 
 # -- caps ------------------------------------------------------------------------------------------------------------
@@ -389,6 +391,23 @@ def test_a_moved_task_that_has_room_takes_it_before_queued_work():
     assert nodes_of(decide(nodes[:1], [work(limit=60)], moved=[moved(gpus=3)])) == {"w": None}
 
 
+def test_only_the_head_has_a_time_at_which_it_starts():
+    running, tasks = busy(n1=1)
+    waiting = [work("w", 8), work("x", 8, since=1), work("gone", queue="gone"), *gang("g", 2)[:1]]
+    decisions = decide([gpu_node("n1")], waiting, running, tasks)
+    assert {name: (one.node, one.position, one.keeps, one.starts_by) for name, one in decisions.items()} == {
+        "w": (None, 1, ("n1",), NOW + HOUR),
+        "x": (None, 2, (), None),
+        "gone": (None, 0, (), None),
+        "g0": (None, 0, (), None),
+    }
+
+
+def test_work_that_cannot_start_comes_first_by_queue_and_age():
+    waiting = [*gang("z", 2, queue="other")[:1], work("b", queue="gone", since=2), work("w"), work("a", queue="gone", since=1), *gang("g", 2)[:1]]
+    assert list(decide([gpu_node("n1")], waiting)) == ["a", "b", "z0", "g0", "w"]
+
+
 def test_there_is_one_head():
     running, tasks = busy(n1=1, n2=2)
     decisions = decide([gpu_node("n1"), gpu_node("n2")], [work("b1", 8, since=1), work("b2", 8, since=2)], running, tasks)
@@ -440,6 +459,13 @@ def test_a_node_that_refused_the_work_is_not_kept_for_it():
     assert (decision.reason.code, decision.reason.text) == ("refused-there", "the nodes with room for it refused it before: host-n1")
 
 
+def test_the_reason_of_work_that_a_node_refused_is_not_that_of_others():
+    running, tasks = busy(n1=1)
+    waiting = [work("big", 8, since=1), work("refused", 4, since=2, limit=7200, avoids=("n1",)), work("w", 4, since=3, limit=7200)]
+    decisions = decide([gpu_node("n1")], waiting, running, tasks)
+    assert [one.reason.code for one in decisions.values()] == ["next", "refused-there", "kept-for-next"]
+
+
 def test_a_node_that_refused_one_service_takes_others():
     decisions = decide([gpu_node("n1")], [work("refused", since=1, avoids=("n1",)), work("w", since=2)])
     assert nodes_of(decisions) == {"refused": None, "w": "n1"}
@@ -456,6 +482,10 @@ def test_the_node_that_is_kept_changes_after_it_refused_the_work():
 def test_a_gang_starts_whole_on_different_nodes_with_rank_0_on_the_first():
     decisions = decide([gpu_node("n3"), gpu_node("n1"), gpu_node("n2")], gang("g", 2, 4), tasks=[held("n3", 4), held("n2", 4)])
     assert nodes_of(decisions) == {"g0": "n2", "g1": "n3"}
+
+
+def test_rank_0_is_on_the_first_node_although_the_last_has_less_left():
+    assert nodes_of(decide([gpu_node("n1"), gpu_node("n2")], gang("g", 2, 2), tasks=[held("n2", 4)])) == {"g0": "n1", "g1": "n2"}
 
 
 def test_a_gang_without_room_for_all_starts_none_and_keeps_all_its_nodes():
