@@ -52,20 +52,23 @@ def no_queue(name: str, queues: Mapping[str, Queue]) -> Reason:
 
 def over_cap(unit: Unit, queue: Queue, used: Mapping[str, int], used_by_owner: Mapping[str, int], head: Head | None) -> Reason | None:
     """Return why the caps of the queue keep the unit from starting now; None if they allow it. What is kept for the head counts as used."""
-    first = unit.first
-    for code, who, where, most, in_use, shared in (
-        (CAP, "the queue %s" % queue.name, "", queue.most, used, True),
-        (OWNER_CAP, first.owner or "work without an owner", " for each owner in the queue %s" % queue.name, queue.per_owner, used_by_owner, False),
-    ):
-        same = head and head.unit.first.queue == first.queue and (shared or head.unit.first.owner == first.owner)
-        for kind, amount in sorted(unit.amounts.items()):
-            uses, kept = in_use.get(kind, 0), head.unit.amounts.get(kind, 0) if head and same else 0
-            if kind in most and amount > most[kind]:
-                each = "" if shared else " for each owner"
+    first, amounts = unit.first, sorted(unit.amounts.items())
+    for most, each in ((queue.most, ""), (queue.per_owner, " for each owner")):
+        for kind, amount in amounts:
+            if amount > most.get(kind, amount):
                 return _reason(TOO_LARGE, "it needs %d %s, and the queue %s allows %d at a time%s" % (amount, kind, queue.name, most[kind], each))
-            if kind in most and uses + kept + amount > most[kind]:
-                keeps = " and keeps %d for %s" % (kept, head.unit.first.name) if head and kept else ""
-                return _reason(code, "%s uses %d of at most %d %s%s%s, and it needs %d" % (who, uses, most[kind], kind, where, keeps, amount))
+    by_head = head.unit.amounts if head and head.unit.first.queue == first.queue else {}
+    by_owner = by_head if head and head.unit.first.owner == first.owner else {}
+    owner, each_owner = first.owner or "work without an owner", " for each owner in the queue %s" % queue.name
+    for code, who, where, most, in_use, kept in (
+        (CAP, "the queue %s" % queue.name, "", queue.most, used, by_head),
+        (OWNER_CAP, owner, each_owner, queue.per_owner, used_by_owner, by_owner),
+    ):
+        for kind, amount in amounts:
+            uses, keeps = in_use.get(kind, 0), kept.get(kind, 0)
+            if kind in most and uses + keeps + amount > most[kind]:
+                kept_for = " and keeps %d for %s" % (keeps, head.unit.first.name) if head and keeps else ""
+                return _reason(code, "%s uses %d of at most %d %s%s%s, and it needs %d" % (who, uses, most[kind], kind, where, kept_for, amount))
     return None
 
 
