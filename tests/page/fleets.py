@@ -40,7 +40,7 @@ class Shown(NamedTuple):
 
 
 def busy() -> Shown:
-    """A fleet in which one card has failed, a node is drained, and two services are pending."""
+    """A fleet in which one card has failed, a node is drained, two services are pending, and work waits in queues."""
     chance = random.Random(15)
     nodes = [dict(node("m1"), role="manager"), *(node(f"gpu-{number:02}") for number in range(1, 9))]
     nodes[2].update(state="drained, by maintain (runs driver.yml)", verdict="waiting", why="it returns to active with the next run of provision")
@@ -56,7 +56,7 @@ def busy() -> Shown:
     for row in cards:
         row["schedulable"] = row["node"] not in ("gpu-02", "gpu-06")
     cards[-1].update(state="excluded", reason="lost (its loss is accepted)", parts=[])
-    return Shown(status(*nodes, pending=_pending()), cards, _usage(), list(_days(chance)), _events())
+    return Shown(status(*nodes, pending=_pending(), queue=_queue(130)), cards, _usage(), list(_days(chance)), _events())
 
 
 def calm() -> Shown:
@@ -77,7 +77,7 @@ def large(nodes: int = 1000, cards: int = 8) -> Shown:
     names = [f"gpu-{number:04}.example.com" for number in range(nodes)]
     rows = [node(name, *(("failed", "down") if chance.random() < 0.004 else ())) for name in names]
     found = [dict(row, schedulable=one["verdict"] == "done") for one in rows for row in _whole(chance, one["node"], H100, cards)]
-    return Shown(status(*rows, pending=_pending()), found, _usage(), [], _events())
+    return Shown(status(*rows, pending=_pending(), queue=_queue(10_000)), found, _usage(), [], _events())
 
 
 def hostile() -> Shown:
@@ -89,8 +89,8 @@ def hostile() -> Shown:
         row.update(reason=HOSTILE, model=HOSTILE)
         for one in row["parts"]:
             one.update(service=HOSTILE, task=HOSTILE + ".1", owner=HOSTILE)
-    for row in [*shown.status["pending"], *(shown.usage or ()), *(shown.days or ()), *(shown.events or ())]:
-        row.update({name: HOSTILE for name, value in row.items() if name in ("service", "text", "name", "what", "hostname")})
+    for row in [*shown.status["pending"], *shown.status["queue"]["work"], *(shown.usage or ()), *(shown.days or ()), *(shown.events or ())]:
+        row.update({name: HOSTILE for name, value in row.items() if name in ("service", "text", "name", "what", "hostname", "owner", "node")})
     return shown
 
 
@@ -132,6 +132,44 @@ def _amount(name: str) -> Row:
     held = [("carol", "notebook", 24), ("bob", "chat", 16)]
     parts = [part(kind="VRAM", amount=gib, service=service, task=f"{service}.1", owner=owner, since=AT - 4000) for owner, service, gib in held]
     return card(name, uuid=None, model=A100[0], parts=[*parts, part(kind="VRAM", amount=40, state="free")])
+
+
+def _queue(waiting: int) -> Row:
+    """Return queues in which work runs, waits and is lost. The queue research has this many waiting pieces."""
+    first = "it is next, and gpu-01 is kept for it; it starts at 2026-11-20T15:10:00Z at the latest"
+    cap = "the queue research uses 20 of at most 24 NVIDIA-GPU and keeps 8 for llama-train-7, and it needs 2"
+    lost = "gpu-05 does not answer, so its container may still run; 'gpu-swarm retry fold-11' runs it elsewhere"
+    never = "no node could hold it, not even an empty one: wants 16 NVIDIA-GPU; the most that a node has: 8 (gpu-01)"
+    running = [_work("llama-train-6", "alice", "running", node="gpu-06", hours=5.2, ends="2026-11-20T15:10:00Z")]
+    running += [_work(f"sweep-{number}", "alice", "running", node="gpu-01", hours=1 + number / 10) for number in range(12)]
+    nightly = [
+        _work("fold-11", "eun-ji", "lost", "nightly", text=lost, node="gpu-05", hours=20),
+        _work("protein-fold-with-a-name-that-is-as-long-as-swarm-takes-it-63-x", "dr-eun-ji-of-the-institute-of-protein-research", "starting",
+              "nightly", text="swarm shows its task as preparing", node="gpu-07", hours=0.01),
+        _work("giant", "fatima", "waiting", "nightly", 1, never, "fits-nowhere", hours=30),
+        _work("embed-3", "fatima", "held", "nightly", text="it is held: it was scaled to 0; 'gpu-swarm release embed-3' lets it run"),
+    ]  # fmt: skip
+    waits = [_work("llama-train-7", "alice", "waiting", position=1, text=first, reason="next", hours=9)]
+    waits += [_work(f"sweep-{number}", "alice", "waiting", position=number, text=cap, reason="cap", hours=3) for number in range(2, waiting + 1)]
+    unknown = [_work("typo", "bob", "waiting", "reserch", text="there is no queue reserch; the queues are nightly, research", reason="no-queue")]
+    queues = [
+        {"queue": "nightly", "weight": 1, "share": 0.031, "used": {"NVIDIA-GPU": 3}, "max": {},
+         "states": {"lost": 1, "starting": 1, "waiting": 1, "held": 1}},
+        {"queue": "research", "weight": 3, "share": 0.182, "used": {"NVIDIA-GPU": 20, "VRAM": 24}, "max": {"NVIDIA-GPU": 24},
+         "states": {"running": len(running), "waiting": waiting}},
+        {"queue": "", "weight": None, "share": None, "used": {}, "max": {}, "states": {"waiting": 1}},
+    ]  # fmt: skip
+    for row in queues:
+        row["since"] = "2026-11-20T03:05:00Z"
+    return {"problem": "", "queues": queues, "work": [*running, *nightly, *waits, *unknown]}
+
+
+def _work(
+    service: str, owner: str, state: str, queue: str = "research", position: int | None = None, text: str = "", reason: str = "",
+    node: str | None = None, hours: float = 2.0, ends: str | None = None,
+) -> Row:  # fmt: skip
+    row = {"service": service, "owner": owner, "state": state, "queue": queue, "position": position, "text": text, "reason": reason, "node": node}
+    return {**row, "since": AT - hours * HOUR, "ends": ends}
 
 
 def _pending() -> list[Row]:

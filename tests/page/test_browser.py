@@ -220,6 +220,25 @@ def test_the_tables_and_the_chart_agree(open_file):
     assert page.locator(".readout b").inner_text().startswith("17 Tue ")
 
 
+def test_queues_show_what_runs_and_what_waits(open_file):
+    page = open_file(busy()).page
+    assert page.locator(".queue h3").all_inner_texts() == ["nightly", "research", "no such queue"]
+    assert page.locator(".queue .waits").nth(1).inner_text() == "13 running · 130 waiting for up to 9 h · share 18.2 % · weight 3"
+    waits = page.locator(".queue").nth(1).get_by_role("list", name="Waiting")
+    assert waits.locator("li").count() == 6
+    assert "it is next, and gpu-01 is kept for it" in waits.locator("li").first.inner_text()
+    assert page.locator(".queue").nth(1).get_by_text("and 30 more").count() == 0
+    page.get_by_role("button", name="Show 94 more").click()
+    assert waits.locator("li").count() == 100
+    assert page.locator(".queue").nth(1).get_by_text("and 30 more").count() == 1
+
+
+def test_a_swarm_without_queues_has_no_block_for_them(open_file):
+    page = open_file(calm()).page
+    assert not page.locator("#queues").is_visible()
+    assert "queues" not in page.locator("#figures").inner_text()
+
+
 def test_a_thousand_nodes(open_file):
     opened = open_file(large())
     page = opened.page

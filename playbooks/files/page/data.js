@@ -15,6 +15,7 @@ function decode(text) {
   const nodes = new Map(data.nodes.map((node) => [node.id, { ...node, cards: [] }]));
   data.nodes = [...nodes.values()];
   data.cards = data.cards.map((row, index) => decodeCard(row, index, name, nodes)).filter((card) => card.node);
+  if (data.queues) data.queues.rows = data.queues.rows.map((queue) => decodeQueue(queue, name));
   data.cards.forEach((card) => card.node.cards.push(card));
   return data;
 }
@@ -32,6 +33,12 @@ function decodeCard([node, uuid, model, mib, state, reason, parts], index, name,
     since,
   }));
   return card;
+}
+
+function decodeQueue(queue, name) {
+  const work = ([service, state, owner, position, node, since, ends, text, level]) => (
+    { service, state: name(state), owner: name(owner), position, node: name(node), since, ends, text: name(text), level });
+  return { ...queue, waits: queue.waits.map(work), others: queue.others.map(work) };
 }
 
 const isHeld = (part) => Boolean(part.service || part.task);

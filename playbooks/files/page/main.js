@@ -99,6 +99,7 @@ function drawAll() {
   fillForm();
   drawFleet();
   drawPending(data);
+  drawQueues(data);
   drawOwners(data, ownerColours, (owner) => { if (owner) choose({ owner }); goTo('fleet'); });
   drawChart(data, ownerColours);
   if (chart) readDay(data.days, null, ownerColours, document.querySelector('.readout'));

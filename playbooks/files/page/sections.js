@@ -29,6 +29,7 @@ function drawFigures(data, goTo) {
     ...amounts(data).map(([kind, held, total]) => figure(held, total, `${kind} allocated`, 'owners')),
     figure(broken, null, 'faulty or excluded', 'fleet', broken ? 'red' : ''),
     figure(ready, data.nodes.length, 'nodes ready', 'fleet', ready < data.nodes.length ? 'amber' : ''),
+    data.queues ? figure(data.queues.rows.reduce((total, queue) => total + queue.counts.waiting, 0), null, 'waiting in queues', 'queues') : null,
     figure(data.pending_total, null, data.pending_total === 1 ? 'service pending' : 'services pending', 'pending', data.pending_total ? 'amber' : ''));
 }
 

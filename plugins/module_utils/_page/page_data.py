@@ -15,15 +15,19 @@ import re
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._printable import printable
+from .._queue.queue_state import HELD, OVER, WAITING
+from .._queue.queue_view import LOST, STATES
+from .._queue.read_queue import UNKNOWN
 from .._tasks.tasks import epoch, stamp
+from .._view.shown_queues import MOST_ROWS, is_stuck
 
 RED, AMBER, GREEN = "red", "amber", "green"
 # The verdicts of a row of status.
 _WRONG, _WAITING = ("failed", "untouched"), ("waiting",)
 # Limits, so that a hostile name or 10,000 services cannot make the page unreadable.
 LONGEST_NAME, LONGEST_TEXT = 120, 600
-MOST_REASONS, MOST_PENDING, MOST_EVENTS, MOST_OWNERS, MOST_MISSES = 8, 200, 500, 200, 3
-MOST_NODES, MOST_PARTS = 2_000, 40_000
+MOST_REASONS, MOST_PENDING, MOST_EVENTS, MOST_OWNERS, MOST_MISSES, MOST_KINDS = 8, 200, 500, 200, 3, 20
+MOST_NODES, MOST_PARTS, MOST_QUEUES = 2_000, 40_000, 40
 CHART_OWNERS, CHART_DAYS, DAY_S = 8, 7, 86400
 OTHERS = "others"
 CLOSED = "closed"  # free, but its node takes no tasks
@@ -68,6 +72,7 @@ def page_data(
         "cards": [_card(row, names, parts) for row in cards[: MOST_NODES * 16]],
         "pending": [_pending(row) for row in _rows(status.get("pending"))[:MOST_PENDING]],
         "pending_total": len(_rows(status.get("pending"))),
+        "queues": _queues(status.get("queue"), names),
         "usage": None if usage_rows is None else [_usage(row) for row in usage_rows[:MOST_OWNERS]],
         "days": None if usage_by_day is None else _chart(usage_by_day, _number(at) or 0),
         "events": None if events is None else [_event(row) for row in events[:MOST_EVENTS]],
@@ -125,7 +130,13 @@ class _Names:
         self._numbers: dict[str, int] = {}
 
     def number(self, value: Any) -> int:
-        name = _name(value)
+        return self._number(_name(value))
+
+    def text(self, value: Any) -> int:
+        """Return the number of a text that is longer than a name."""
+        return self._number(_text(value))
+
+    def _number(self, name: str) -> int:
         if not name:
             return -1
         if name not in self._numbers:
@@ -206,6 +217,51 @@ def _pending(row: Row) -> dict[str, Any]:
         "misses": [miss for miss in misses if miss not in text][:MOST_MISSES],
         "level": _level(row),
     }
+
+
+def _queues(queue: Any, names: _Names) -> dict[str, Any] | None:
+    """Return what runs and what waits in each queue; None for a swarm without queues."""
+    if not isinstance(queue, Mapping):
+        return None
+    queues = _rows(queue.get("queues"))[:MOST_QUEUES]
+    work: dict[str, list[Row]] = {_name(row.get("queue")): [] for row in queues}
+    for row in _rows(queue.get("work")):
+        work.get(_name(row.get("queue")), work.get(UNKNOWN, [])).append(row)
+    return {"problem": _text(queue.get("problem")), "rows": [_queue(row, work[_name(row.get("queue"))], names) for row in queues]}
+
+
+def _queue(row: Row, work: Sequence[Row], names: _Names) -> dict[str, Any]:
+    used, most, counts = (row[key] if isinstance(row.get(key), Mapping) else {} for key in ("used", "max", "states"))
+    waiting = [one for one in work if one.get("state") == WAITING]
+    others = [one for one in work if one.get("state") not in (WAITING, OVER)]
+    return {
+        "name": _name(row.get("queue")),
+        "share": _number(row.get("share")),
+        "weight": _number(row.get("weight")),
+        "used": [[_name(kind), _number(used.get(kind, 0)), _number(most.get(kind))] for kind in sorted({*used, *most})[:MOST_KINDS]],
+        "since": _time(row.get("since")),
+        "waits": [_work(one, names) for one in waiting[:MOST_ROWS]],
+        "others": [_work(one, names) for one in others[:MOST_ROWS]],
+        "counts": {state: _number(counts.get(state)) or 0 for state in STATES if state != OVER},
+    }
+
+
+def _work(row: Row, names: _Names) -> list[Any]:
+    """Return a piece of work as a short list: service, state, owner, position, node, since, time when it ends, text, level.
+
+    Many pieces wait for the same reason, so the text is a number too. ``data.js`` reads the same order.
+    """
+    return [
+        _name(row.get("service")),
+        names.number(row.get("state")),
+        names.number(row.get("owner")),
+        _number(row.get("position")),
+        names.number(row.get("node")),
+        _time(row.get("since")),
+        _time(row.get("ends")),
+        names.text(row.get("text")),
+        RED if is_stuck(row) else AMBER if row.get("state") in (HELD, LOST) else GREEN,
+    ]
 
 
 def _usage(row: Row) -> dict[str, Any]:

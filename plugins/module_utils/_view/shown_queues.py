@@ -23,7 +23,7 @@ from .verdicts import Verdict
 
 MOST_ROWS = 100  # of each queue: this many that wait, and this many others
 # Work that waits for one of these reasons, or is refused, never starts unless a person changes something.
-STUCK = frozenset([NO_QUEUE, NEVER, TOO_LARGE])
+STUCK = (NO_QUEUE, NEVER, TOO_LARGE)
 Row = Mapping[str, Any]
 
 
@@ -73,7 +73,7 @@ def used(row: Row) -> str:
 
 def is_stuck(row: Row) -> bool:
     """Return whether this work never starts unless a person changes something."""
-    return row["state"] == REFUSED or (row["state"] == WAITING and row["reason"] in STUCK)
+    return row.get("state") == REFUSED or (row.get("state") == WAITING and row.get("reason") in STUCK)
 
 
 def notes(queue: Mapping[str, Any]) -> list[str]:

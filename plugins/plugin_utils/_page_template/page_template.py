@@ -20,7 +20,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parents[3] / "playbooks" / "files" / "page"
 # In this order, because a script uses the functions of the scripts before it.
 STYLES = ("uplot-1.6.32.min.css", "page.css")
-SCRIPTS = ("uplot-1.6.32.min.js", "data.js", "colours.js", "fleet.js", "sections.js", "chart.js", "main.js")
+SCRIPTS = ("uplot-1.6.32.min.js", "data.js", "colours.js", "fleet.js", "sections.js", "queues.js", "chart.js", "main.js")
 # The script reads this page again, from its own address only. Everything else is forbidden, such as images of other hosts, forms and frames.
 POLICY = (
     "default-src 'none'; script-src 'sha256-{script}'; style-src 'sha256-{style}'; img-src data:; connect-src 'self'; "

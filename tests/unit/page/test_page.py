@@ -145,22 +145,76 @@ FIELDS = (
     "model", "name", "nearest", "needed", "node", "node_id", "owner", "parts", "reason", "service", "since", "state",
     "task", "text", "value", "verdict", "what", "why",
 )  # fmt: skip
+QUEUE_FIELDS = ("queue", "weight", "share", "used", "max", "states", "since", "position", "ends", "state", "reason")
 ODD = [None, True, float("nan"), float("inf"), -5, 10**400, 1e300, "", "x", [], {}, [[]], [None], {"a": 1}]
 
 
 @pytest.mark.parametrize("odd", ODD, ids=lambda odd: repr(odd)[:12])
 def test_odd_values_make_a_page(odd):
     row = dict.fromkeys(FIELDS, odd)
-    data = made(status(row, pending=[row], faulty=[row]), [row, dict(row, parts=[row])], [row], [row], [row])
+    work = [row, dict(row, queue=odd), dict(row, state="waiting", reason=odd)]
+    queue = {"queues": [row, dict.fromkeys(QUEUE_FIELDS, odd)], "work": work, "problem": odd}
+    data = made(status(row, pending=[row], faulty=[row], queue=queue), [row, dict(row, parts=[row])], [row], [row], [row])
     json.loads(to_json(data))
     assert shown(data).found
+
+
+# -- queues ----------------------------------------------------------------------------------------------------------
+
+WORK = {"service": "a", "queue": "research", "state": "waiting", "owner": "alice", "position": 1, "text": "no room", "reason": "no-room", "since": AT}
+
+
+def of_queues(*work, **row):
+    queue = {"queue": "research", "share": 0.5, "weight": 2, "used": {"NVIDIA-GPU": 3}, "max": {"NVIDIA-GPU": 4}, "states": {"waiting": len(work)}}
+    return made(status(queue={"problem": "", "queues": [{**queue, **row}], "work": list(work)}))
+
+
+def test_a_swarm_without_queues_has_no_block_of_them():
+    assert made()["queues"] is None
+
+
+def test_queues_show_what_runs_and_what_waits():
+    running = {**WORK, "service": "r", "state": "running", "position": None, "node": "g1", "ends": "2026-11-20T15:00:00Z", "text": ""}
+    data = of_queues(WORK, running, {**WORK, "service": "o", "state": "over"}, states={"waiting": 1, "running": 1, "over": 9}, since=AT - 60)
+    (queue,) = data["queues"]["rows"]
+    assert (queue["used"], queue["since"]) == ([["NVIDIA-GPU", 3, 4]], AT - 60)
+    assert queue["counts"] == {"running": 1, "starting": 0, "lost": 0, "waiting": 1, "refused": 0, "held": 0}
+    names = [data["names"][number] for number in (queue["waits"][0][1], queue["waits"][0][2], queue["waits"][0][7])]
+    assert (queue["waits"][0][0], names, queue["waits"][0][5], queue["waits"][0][8]) == ("a", ["waiting", "alice", "no room"], AT, "green")
+    assert [(row[0], data["names"][row[4]], row[6]) for row in queue["others"]] == [("r", "g1", 1795186800)]
+
+
+def test_work_that_needs_a_person_has_a_colour():
+    levels = {"held": ("held", ""), "lost": ("lost", ""), "refused": ("refused", "cannot-be-queued"), "never": ("waiting", "fits-nowhere")}
+    data = of_queues(*({**WORK, "service": name, "state": state, "reason": reason} for name, (state, reason) in levels.items()))
+    (queue,) = data["queues"]["rows"]
+    rows = {row[0]: row[8] for row in [*queue["waits"], *queue["others"]]}
+    assert rows == {"held": "amber", "lost": "amber", "refused": "red", "never": "red"}
+
+
+def test_10000_waiting_pieces_of_work_do_not_make_the_page_larger():
+    sizes = []
+    for number in (100, 10_000):
+        work = [{**WORK, "service": f"sweep-{one:05}", "text": "x" * 500} for one in range(number)]
+        sizes.append(len(page(page_template(), of_queues(*work))))
+    assert sizes[1] - sizes[0] < 100
+    assert sizes[0] - len(page(page_template(), made())) < 10_000
+
+
+def test_work_of_a_queue_that_the_status_does_not_list_is_ignored_without_a_row_for_it():
+    assert of_queues({**WORK, "queue": "other"})["queues"]["rows"][0]["waits"] == []
+    data = made(status(queue={"queues": [{"queue": ""}], "work": [{**WORK, "queue": "typo"}]}))
+    assert [row[0] for row in data["queues"]["rows"][0]["waits"]] == ["a"]
 
 
 # -- the file --------------------------------------------------------------------------------------------------------
 
 
 def hostile_page():
-    rows = status(node(HOSTILE, "failed", HOSTILE, HOSTILE), pending=[dict(PENDING, service=HOSTILE, text=HOSTILE, nearest=[{"text": HOSTILE}])])
+    work = {**dict.fromkeys(WORK, HOSTILE), "state": "waiting"}
+    queue = {"queues": [{"queue": HOSTILE, "used": {HOSTILE: 1}, "max": {HOSTILE: 2}, "states": {}}], "work": [work], "problem": HOSTILE}
+    pending = [dict(PENDING, service=HOSTILE, text=HOSTILE, nearest=[{"text": HOSTILE}])]
+    rows = status(node(HOSTILE, "failed", HOSTILE, HOSTILE), pending=pending, queue=queue)
     cards = [card(reason=HOSTILE, parts=[part(service=HOSTILE, task=HOSTILE, owner=HOSTILE)])]
     event = {"at": AT, "what": HOSTILE, "hostname": HOSTILE, "text": HOSTILE}
     days = [{"day": HOSTILE, "name": HOSTILE, "cards": 1.0}]

@@ -27,5 +27,5 @@ def card(host: str = "g1", **more: Any) -> Row:
     return {"parts": [part()], **row}
 
 
-def status(*nodes: Row, pending: list[Row] | None = None, faulty: list[Row] | None = None) -> Row:
-    return {"nodes": list(nodes), "pending": pending or [], "faulty": faulty or []}
+def status(*nodes: Row, pending: list[Row] | None = None, faulty: list[Row] | None = None, queue: Row | None = None) -> Row:
+    return {"nodes": list(nodes), "pending": pending or [], "faulty": faulty or [], "queue": queue}
