@@ -77,7 +77,7 @@ class Node:
     def left_over(self, demand: Demand) -> tuple[float, float, float]:
         """Return what is left over: how many such demands, parts of other kinds, and CPUs. Work without GPUs prefers nodes without free GPUs."""
         total, free = self.spot.place.total, self.free
-        wanted = sum(free.get(kind, 0) / amount for kind, amount in sorted(demand.wants.items()) if kind not in UNITS and amount)
+        wanted = sum(free.get(kind, 0) / amount for kind, amount in sorted(demand.wants.items()) if kind not in UNITS)
         other = sum(free[kind] / total[kind] for kind in self.kinds if kind not in demand.wants and free[kind] > 0)
         return wanted, other, free[CPUS]
 
@@ -178,4 +178,4 @@ def _groups(ranked: Iterable[Ranked], same_model: bool) -> list[list[Ranked]]:
     groups: dict[str, list[Ranked]] = {}
     for item in ranked:
         groups.setdefault(item[2].model if same_model else "", []).append(item)
-    return [groups[model] for model in sorted(groups)]
+    return list(groups.values())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 from queued import GPU, NOW, gang, gpu_node, held, runs, state_of, work
-from swarm_api import node
+from swarm_api import node, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.admit import MOST_ADMITTED, MOST_EXPLAINED, MOST_SHAPES, admit
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queues import check_queues
@@ -81,8 +81,13 @@ def with_kinds(node_id, vram, cpus=64, **kinds):
         # 8 and 40/10 demands are left of n1, 8 and 20/10 of n2
         ([with_kinds("n1", 40), with_kinds("n2", 20)], {GPU: 1, "VRAM": 10}, "n2"),
         ([with_kinds("n1", 20), with_kinds("n2", 40)], {GPU: 1, "VRAM": 10}, "n1"),
-        # demands count, not units: one demand more of GPUs is more than half a demand more of VRAM
-        ([with_kinds("n1", 100), with_kinds("n2", 140, T4=1)], {"VRAM": 80, "T4": 1}, "n2"),
+        # demands count, not units: one demand more of T4 is more than half a demand more of VRAM
+        ([with_kinds("n1", 100, T4=2), with_kinds("n2", 140, T4=1)], {"VRAM": 80, "T4": 1}, "n2"),
+        # CPUs do not count before GPUs
+        ([with_kinds("n1", 0, cpus=64), with_kinds("n2", 8, cpus=16)], {GPU: 1, "VRAM": 1, "NanoCPUs": 10**9}, "n2"),
+        ([with_kinds("n1", 4, cpus=64), with_kinds("n2", 8, cpus=16)], {GPU: 1, "VRAM": 1, "NanoCPUs": 10**9}, "n1"),
+        # a kind of which a node advertises 0
+        ([with_kinds("n1", 4, T4=0), with_kinds("n2", 4, T4=1)], {GPU: 1, "VRAM": 1}, "n1"),
         # the same is left of its own kinds: the node with less of the others, then with fewer CPUs
         ([with_kinds("n1", 4, T4=2), with_kinds("n2", 4)], {GPU: 1, "VRAM": 1}, "n2"),
         ([with_kinds("n1", 4), with_kinds("n2", 4, cpus=32)], {GPU: 1, "VRAM": 1}, "n2"),
@@ -91,6 +96,20 @@ def with_kinds(node_id, vram, cpus=64, **kinds):
 )
 def test_all_kinds_count_for_what_is_left_over(nodes, gpus, chosen):
     assert decide(nodes, [work(gpus=gpus)])["w"].node == chosen
+
+
+def test_of_other_kinds_the_free_part_counts_and_cpus_are_no_kind():
+    nodes = [with_kinds("n1", 4, T4=4), with_kinds("n2", 4, T4=1)]
+    uses = task("t", "n1", [], reserves={"T4": 2}, service="s")
+    uses["GenericResources"] = [{"DiscreteResourceSpec": {"Kind": "T4", "Value": 2}}]
+    assert decide(nodes, [work(gpus={GPU: 1, "VRAM": 1})], tasks=[uses])["w"].node == "n1"
+    nodes = [gpu_node("n1"), with_kinds("n2", 1)]
+    cpus = task("t", "n2", [], reserves={"NanoCPUs": 60 * 10**9}, service="s")
+    assert decide(nodes, [work()], tasks=[cpus])["w"].node == "n1"
+
+
+def test_nodes_with_the_same_left_over_are_taken_by_name_whatever_the_order_of_the_list():
+    assert decide([gpu_node("n2"), gpu_node("n1")], [work()])["w"].node == "n1"
 
 
 def test_work_that_needs_a_plugin_goes_to_a_node_that_has_it():
@@ -279,6 +298,14 @@ def test_more_gpus_under_work_without_a_limit_are_worse():
     tasks = [held("n1", 7), held("n2", 5), held("n3", 6)]
     nodes = [gpu_node("n1"), gpu_node("n2"), gpu_node("n3")]
     assert decide(nodes, [work(gpus={GPU: 8, "NanoCPUs": 10**9})], tasks=tasks)["w"].keeps == ("n2",)
+    tasks[1]["Spec"]["Resources"]["Reservations"]["NanoCPUs"] = 10**10
+    assert decide(nodes, [work(gpus={GPU: 8, "NanoCPUs": 10**9})], tasks=tasks)["w"].keeps == ("n2",)
+
+
+def test_the_work_that_ends_first_makes_room_first():
+    running = [runs("n1", 4, NOW + 2 * HOUR, name="late"), runs("n1", 4, NOW + HOUR, name="early")]
+    tasks = [held("n1", 4, "late"), held("n1", 4, "early")]
+    assert decide([gpu_node("n1")], [work(gpus=4)], running, tasks)["w"].starts_by == NOW + HOUR
 
 
 def test_a_port_of_the_host_is_free_when_the_time_limit_of_its_user_ends():
