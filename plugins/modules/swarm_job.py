@@ -123,12 +123,31 @@ options:
     description:
       - The name of a queue of the swarm, one of C(gpu_swarm_queues). The job waits until the managers admit it on one node. Without a queue, swarm
         starts the job wherever there is room first.
-      - If you change O(queue), O(priority) or O(owner) of a waiting job, the job keeps its place by age and gets the new values. Running and finished
-        jobs keep the values with which they were submitted.
+      - If you change O(queue), O(priority), O(owner) or O(start_timeout) of a waiting job, the job keeps its place by age and gets the new values.
+        Running and finished jobs keep the values with which they were submitted.
     type: str
     version_added: 0.4.0
   priority:
     description: Jobs with a higher number start first, in all queues. The default is the priority of the queue. From V(-1000) to V(1000).
+    type: int
+    version_added: 0.4.0
+  nodes:
+    description:
+      - On how many nodes the job runs. With more than 1, the job is a gang with one service for each node, and requires O(queue). All members start
+        together. If one fails, all are stopped, and are tried again together. O(gpus) is the number for each node.
+      - Each member gets C(NODE_RANK), C(NNODES), C(WORLD_SIZE), C(LOCAL_WORLD_SIZE), C(MASTER_ADDR) and C(MASTER_PORT) when it starts, as
+        C(torchrun) and C(torch.distributed) expect them. See C(docs/run/several-nodes.md).
+      - Without O(networks), the members use the network of their hosts.
+    type: int
+    default: 1
+    version_added: 0.4.0
+  same_model:
+    description: Whether all nodes of a job with several O(nodes) must have the same model of GPU.
+    type: bool
+    default: true
+    version_added: 0.4.0
+  start_timeout:
+    description: After how many seconds all members of a job with several O(nodes) must run. Otherwise all are stopped. The default is 30 minutes.
     type: int
     version_added: 0.4.0
   time_limit:
@@ -182,6 +201,18 @@ EXAMPLES = r"""
     retries: 1
   register: sweep
 
+- name: Train on two nodes with four GPUs each, when the queue allows it
+  fleet.gpu_swarm.swarm_job:
+    name: large
+    image: pytorch/pytorch:2.9.0-cuda13.0-cudnn9-runtime
+    command: [sh, -c, 'exec torchrun --nnodes=$NNODES --node-rank=$NODE_RANK --nproc-per-node=4 ... /data/train.py']
+    mounts: ["type=bind,source=/srv/data,target=/data"]
+    queue: research
+    owner: alice
+    nodes: 2
+    gpus: 4
+    wait: false
+
 - name: Check that all jobs completed
   ansible.builtin.assert:
     that: not sweep.waiting and not sweep.not_ready
@@ -212,6 +243,9 @@ jobs:
     left:
       description: Whether the module still waits for the job.
       type: bool
+    gang:
+      description: The name of the gang, if the job runs on several nodes. Its members are in the order of their ranks.
+      type: str
     parameters:
       description: The job's parameters, if the job belongs to an array.
       type: str

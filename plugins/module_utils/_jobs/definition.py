@@ -30,6 +30,7 @@ from .._swarm.image_name import is_image_name, with_tag
 from .._swarm.owned_labels import QUEUE
 from . import queue_options
 from .job_mounts import mount
+from .queue_options import MOST_SERVICES
 
 # Labels of the services, with the collection's prefix in front.
 JOB, DIGEST, PARAMETERS, RETRIED, REFUSED = "job", "job-digest", "job-parameters", "job-retried", "job-refused"
@@ -38,7 +39,6 @@ AVOIDS = "job-avoids"
 # How many times somebody began to remove the job.
 REMOVING = "job-removed"
 NAME_VARIABLE = "GPU_SWARM_JOB"
-MOST_JOBS = 1000  # the most jobs of an array
 MOST_SHOWN = 200  # characters of the parameters in a label
 LONGEST_S = 1000000000  # Docker stores nanoseconds in 63 bits
 
@@ -50,12 +50,16 @@ NOTHING = "Nothing was submitted."
 
 
 class Job(NamedTuple):
-    """A single job, or one entry of an array. ``spec`` is the specification of the job's service."""
+    """A single job, one entry of an array, or one member of the gang of either. ``spec`` is the specification of its service.
+
+    ``gang`` is the name of its gang; ``""`` for a job on one node.
+    """
 
     service: str
     digest: str
     parameters: str
     spec: dict[str, Any]
+    gang: str = ""
 
 
 def jobs(params: Mapping[str, Any], prefix: str) -> list[Job]:
@@ -70,13 +74,17 @@ def jobs(params: Mapping[str, Any], prefix: str) -> list[Job]:
         errors.add("The job %s has %s in env and in array. Remove one of them. %s" % (name, ", ".join(both), NOTHING))
     if options.get("capabilities") and not params.get("gpus"):
         errors.add("The job %s has capabilities, but with gpus: 0 it sees no GPU. Remove capabilities, or reserve a GPU. %s" % (name, NOTHING))
-    queue_options.check(errors, params)
+    queue_options.check(errors, params, {*env, *(key for parameters in options.get("array") or [] for key in parameters)})
     errors.refuse()
     entries = [_job(params, options, parameters, prefix) for parameters in options.get("array") or [{}]]
     repeated = [job for job in entries if sum(other.digest == job.digest for other in entries) > 1]
     if repeated:
         raise GpuSwarmError("The array of the job %s has %s twice. Remove one of them. %s" % (name, repeated[0].parameters or "{}", NOTHING))
-    return entries
+    return entries if queue_options.nodes_of(params) == 1 else [member for job in entries for member in _members(params, job)]
+
+
+def _members(params: Mapping[str, Any], job: Job) -> list[Job]:
+    return [job._replace(service=spec["Name"], spec=spec, gang=job.service) for spec in queue_options.members(params, job.spec)]
 
 
 def read_option(name: str, option: str, value: Any) -> Any:
@@ -93,8 +101,8 @@ def refuse_name(name: str) -> None:
 
 
 def _array(name: str, option: str, value: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    if not 1 <= len(value) <= MOST_JOBS:
-        raise GpuSwarmError("The array of the job %s has %d entries, and may have 1 to %d. %s" % (name, len(value), MOST_JOBS, NOTHING))
+    if not 1 <= len(value) <= MOST_SERVICES:
+        raise GpuSwarmError("The array of the job %s has %d entries, and may have 1 to %d. %s" % (name, len(value), MOST_SERVICES, NOTHING))
     errors = Errors()
     entries = [errors.collect(_environment, name, "%s[%d]" % (option, number), entry) for number, entry in enumerate(value, 1)]
     errors.refuse()
@@ -210,8 +218,10 @@ _READERS: dict[str, Callable[[str, str, Any], Any]] = {
     "gpus": _number,
     "image": _image,
     "mounts": _mounts,
+    "nodes": queue_options.read_nodes,
     "priority": queue_options.read_priority,
     "retries": _number,
+    "start_timeout": queue_options.read_start_timeout,
     "time_limit": _number,
 }
 
@@ -224,7 +234,7 @@ def _job(params: Mapping[str, Any], options: Mapping[str, Any], parameters: dict
         "command": options.get("command") or [],
         "env": {**(options.get("env") or {}), **parameters},
         "mounts": options.get("mounts") or [],
-        "networks": list(params.get("networks") or []),
+        "networks": queue_options.networks(params),
         "constraints": options.get("constraints") or [],
         # The digest covers the user's text. The meaning of the text depends on the nodes of the fleet, but a change of nodes must not change the
         # digest.
@@ -235,6 +245,8 @@ def _job(params: Mapping[str, Any], options: Mapping[str, Any], parameters: dict
         "user": params.get("user") or "",
         "workdir": params.get("workdir") or "",
         "time_limit": params.get("time_limit") or 0,
+        "nodes": params["nodes"] if queue_options.nodes_of(params) > 1 else 0,
+        "any_model": params.get("same_model") is False,
     }
     digest = _digest(content)
     shown = printable(mask(" ".join("%s=%s" % (key, MASK if _is_secret(key, value) else value) for key, value in parameters.items())))[:MOST_SHOWN]

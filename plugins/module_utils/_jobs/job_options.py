@@ -32,6 +32,9 @@ JOB_OPTIONS: dict[str, dict[str, Any]] = {
     "owner": {"type": "str"},
     "queue": {"type": "str"},
     "priority": {"type": "int"},
+    "nodes": {"type": "int", "default": 1},
+    "same_model": {"type": "bool", "default": True},
+    "start_timeout": {"type": "int"},
     "time_limit": {"type": "int", "default": 0},
     "retries": {"type": "int", "default": 0},
 }

@@ -54,6 +54,7 @@ def record(service: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]], prefi
         "ended": status.get("Timestamp") if state in OVER else None,
         "queued": task.get("CreatedAt") if task and state == QUEUED else None,
         "avoids": labels.get(prefix + AVOIDS, ""),
+        "gang": "",
     }
 
 
@@ -118,14 +119,10 @@ def next_try(spec: Mapping[str, Any], how: str | None, prefix: str, avoid: str |
 
     If ``how`` is None, the job starts over with all its retries.
     """
-    spec = counted(avoiding(spec, avoid, prefix), how, prefix)
-    return dict(spec, TaskTemplate=dict(spec["TaskTemplate"], ForceUpdate=forced(spec["TaskTemplate"]) + 1))
-
-
-def counted(spec: Mapping[str, Any], how: str | None, prefix: str) -> dict[str, Any]:
-    """Return the specification whose labels count one more try. If ``how`` is None, they count from 0 again."""
+    spec = avoiding(spec, avoid, prefix)
     labels = dict(spec.get("Labels") or {})
     counts = {key: _number(labels.get(prefix + key)) for key in (RETRIED, REFUSED)}
     counts = {RETRIED: counts[RETRIED] + (how == RETRY), REFUSED: counts[REFUSED] + (how == RESUBMIT)} if how else {RETRIED: 0, REFUSED: 0}
     labels.update({prefix + key: str(count) for key, count in counts.items()})
-    return dict(spec, Labels=labels)
+    template = dict(spec["TaskTemplate"], ForceUpdate=forced(spec["TaskTemplate"]) + 1)
+    return dict(spec, Labels=labels, TaskTemplate=template)

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from .._queue import attempts, queue_state
+from .._queue import attempts, by_hand, queue_state
 from .._queue.queue_state import State, state_of
 from .._queue.queues import Queue
 from .._queue.reasons import no_queue
-from .._queue.service_changes import with_state
-from .._queue.waiting import read
+from .._queue.settle import View
+from .._queue.waiting import GANG, read
 from .._swarm.owned_labels import QUEUE
 from .._tasks import one_shot
 from .._tasks.tasks import ALLOCATED, ENDED
 from . import job_progress
+from .definition import RETRIED
 from .queue_options import CHANGEABLE
 
 WAITING, HELD, CANCELLED = "waiting", "held", "cancelled"
@@ -47,6 +48,7 @@ def record(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], queue
     container = status.get("ContainerStatus") or {}
     return {
         **job_progress.record(service, [], prefix),
+        "gang": (service["Spec"]["Labels"].get(GANG) or "").partition(":")[0],
         "state": result,
         "error": error,
         "exit_code": container.get("ExitCode", 0) if is_over and container.get("ContainerID") else None,
@@ -103,6 +105,13 @@ def _why_it_cannot_start(service: Mapping[str, Any], queues: Mapping[str, Queue]
     return found.problem if found else ""
 
 
+def worst_of(jobs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the record that decides whether the members of a gang wait once more. ``jobs`` has one record for a job on one node."""
+    order = (HELD, CANCELLED, one_shot.FAILED, one_shot.TIMED_OUT, one_shot.COMPLETE)
+    worst = min(jobs, key=lambda job: order.index(job["state"]) if job["state"] in order else len(order))
+    return {**worst, "retried": max(job["retried"] for job in jobs), "ended": max((job["ended"] or "" for job in jobs), default="") or None}
+
+
 # -- changes -----------------------------------------------------------------------------------------------------------
 
 
@@ -110,6 +119,18 @@ def is_waiting(service: Mapping[str, Any]) -> bool:
     """Return whether the job waits and its labels may change. While it is taken back, its queue is about to write it."""
     state = state_of(service)
     return state.state == queue_state.WAITING and not state.admission
+
+
+def is_new(service: Mapping[str, Any]) -> bool:
+    """Return whether the job waits and was never admitted."""
+    return is_waiting(service) and not state_of(service).attempt
+
+
+def is_partly_waiting(services: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether some members of a gang wait and the others are over: somebody was interrupted while letting the gang wait once more."""
+    waiting = [is_waiting(service) for service in services]
+    over = [state_of(service).state == queue_state.OVER for service in services]
+    return any(waiting) and any(over) and all(one or other for one, other in zip(waiting, over))
 
 
 def changed_labels(spec: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
@@ -125,13 +146,20 @@ def with_wanted_labels(spec: Mapping[str, Any], wanted: Mapping[str, Any]) -> di
     return dict(spec, Labels=labels)
 
 
-def waiting_again(spec: Mapping[str, Any], state: State, wanted: Mapping[str, Any], how: str | None, prefix: str) -> dict[str, Any]:
-    """Return the specification with which a finished or held job waits once more. If ``how`` is None, it has all its retries again.
+def waiting_again(spec: Mapping[str, Any], wanted: Mapping[str, Any], state_label: str, retried: int, prefix: str) -> dict[str, Any]:
+    """Return the specification with which a finished or held job waits once more. ``retried`` is how many retries it has used up then."""
+    spec = with_wanted_labels(spec, wanted)
+    return dict(spec, Labels={**spec["Labels"], queue_state.LABEL: state_label, prefix + RETRIED: str(retried)})
 
-    With 0 replicas, swarm has dropped the task. Otherwise the task and its log stay until the next attempt.
+
+def state_labels(view: View, service_id: str) -> dict[str, str]:
+    """Return the state label with which each member of a finished or held job waits once more, by service id.
+
+    ``view`` has the services of this job only. Members that wait already are missing in the result. Raises GpuSwarmError if the job may not wait.
     """
-    after = queue_state.tried_again(state) if queue_state.replicas_of(spec) else queue_state.released(state)
-    return with_state(job_progress.counted(with_wanted_labels(spec, wanted), how, prefix), after)
+    is_held = any(state_of(service).state == queue_state.HELD for service in view.services.values())
+    changes = by_hand.release(view, service_id) if is_held else by_hand.retry(view, service_id)
+    return {change.service["ID"]: change.spec["Labels"][queue_state.LABEL] for change in changes}
 
 
 def has_moved(spec: Mapping[str, Any], former: Mapping[str, Any]) -> bool:

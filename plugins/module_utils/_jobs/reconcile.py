@@ -19,7 +19,7 @@ from .._ledger.ledger import swarm_state
 from .._ledger.listed import Listed
 from .._mask import mask_values
 from .._queue import queues
-from .._queue.queue_state import state_of
+from .._queue.settle import View
 from .._queue.submission import why_never
 from .._queue.waiting import TIME_LIMIT
 from .._swarm.manager import Manager, NotFound, Refused, SwarmError, until_written
@@ -83,13 +83,14 @@ class Jobs:
         self._labels = labels or {}
         missing = self.missing(wanted)
         self._refuse_moved(wanted, again)
+        self._refuse_incomplete(wanted)
         if missing:
-            self._refuse_unfit(missing)
+            self._refuse_unfit(missing, wanted)
         for job in missing:
             self._submit(job)
         if missing and not self._check_mode:
             self._read()
-        return [self._advance(self._services[job.service], job, retries, again) if job.service in self._services else _planned(job) for job in wanted]
+        return [record for unit in _units(wanted) for record in self._advance_unit(unit, retries, again)]
 
     def _is_there(self, job: Job) -> bool:
         service = self._services.get(job.service)
@@ -108,7 +109,18 @@ class Jobs:
                     "Nothing was changed." % (job.service, self._name, how)
                 )
 
-    def _refuse_unfit(self, missing: Sequence[Job]) -> None:
+    def _refuse_incomplete(self, wanted: Sequence[Job]) -> None:
+        """Refuse to submit single members of a gang again. An interrupted submission goes on, because its members have never started."""
+        for unit in _units(wanted):
+            missing = [job.service for job in unit if not self._is_there(job)]
+            existing = [self._services[job.service] for job in unit if self._is_there(job)]
+            if missing and not all(queued_job.is_new(service) for service in existing):
+                raise GpuSwarmError(
+                    "%s of the job %s was removed, and the others of its gang remain. Remove the job with state=absent and submit it again. "
+                    "Nothing was submitted." % (", ".join(missing), self._name)
+                )
+
+    def _refuse_unfit(self, missing: Sequence[Job], wanted: Sequence[Job]) -> None:
         """Refuse jobs that no node could ever run, because such jobs would wait forever. Jobs with the same needs are checked once."""
         if (self._manager.spec.get("Orchestration") or {}).get("TaskHistoryRetentionLimit") == 0:
             raise GpuSwarmError(NO_HISTORY % (self._name, NOTHING))
@@ -125,8 +137,9 @@ class Jobs:
         for spec in specs_by_needs.values():
             errors.collect(self._refuse_spec, spec, listed)
         if not errors.messages:
-            for spec in specs_by_needs.values():
-                errors.collect(self._refuse_in_queue, spec, listed)
+            units_by_needs = {str(_needs(unit[0].spec)): unit for unit in _units(wanted) if not own.isdisjoint(job.service for job in unit)}
+            for unit in units_by_needs.values():
+                errors.collect(self._refuse_in_queue, [job.spec for job in unit], listed)
         if errors.messages:
             raise GpuSwarmError(" ".join([*errors.messages, NOTHING]))
 
@@ -144,9 +157,9 @@ class Jobs:
             text = explanation["text"]
             raise GpuSwarmError("The job %s %s. No node could ever run it: reserve less, or change its constraints." % (self._name, text))
 
-    def _refuse_in_queue(self, spec: Mapping[str, Any], listed: Listed) -> None:
-        if queued_job.is_queued(spec):
-            reason = why_never([spec], self._queues(), swarm_state(listed, self._prefix))
+    def _refuse_in_queue(self, specs: Sequence[Mapping[str, Any]], listed: Listed) -> None:
+        if queued_job.is_queued(specs[0]):
+            reason = why_never(specs, self._queues(), swarm_state(listed, self._prefix))
             if reason:
                 raise GpuSwarmError("The job %s would never start: %s. Change the job, or gpu_swarm_queues." % (self._name, reason))
 
@@ -176,9 +189,20 @@ class Jobs:
                 message = "The job %s is refused. %s Fix this in the definition of the job. %s" % (self._name, message, submitted)
             raise type(problem)(message, **problem.details) from None
 
-    def _advance(self, service: Mapping[str, Any], wanted: Job, retries: int, again: str) -> dict[str, Any]:
-        if queued_job.is_queued(service["Spec"]):
-            return self._advance_queued(service, wanted, retries, again)
+    def _advance_unit(self, unit: Sequence[Job], retries: int, again: str) -> list[dict[str, Any]]:
+        """Return the records of a job, or of all members of a gang."""
+        services = [self._services[job.service] for job in unit if job.service in self._services]
+        if len(services) < len(unit):  # in check mode, or someone removed one just now
+            return [self._read_only(job) for job in unit]
+        if queued_job.is_queued(services[0]["Spec"]):
+            return self._advance_queued(unit, services, retries, again)
+        return [self._advance(service, retries, again) for service in services]
+
+    def _read_only(self, job: Job) -> dict[str, Any]:
+        service = self._services.get(job.service)
+        return {**self._record(service), "left": True} if service else _planned(job)
+
+    def _advance(self, service: Mapping[str, Any], retries: int, again: str) -> dict[str, Any]:
         job = self._record(service)
         if job["state"] not in job_progress.OVER:
             if job_progress.has_avoided_for_long(job, self._now) and not self._check_mode:
@@ -191,28 +215,45 @@ class Jobs:
             return {**job, "left": how is not None}
         return self._try_again(service, job, None if starts_over else how)
 
-    def _advance_queued(self, service: Mapping[str, Any], wanted: Job, retries: int, again: str) -> dict[str, Any]:
-        job = self._record(service)
-        if queued_job.is_waiting(service):
-            self._relabel(service, wanted)
-        if job["left"]:
-            return job
-        how = job_progress.how_to_retry(job, retries)
-        starts_over = again == ALWAYS or (again == FAILED and job["state"] != one_shot.COMPLETE)
-        if not starts_over and not (how and job_progress.is_due(job, self._now)):
-            self._save(service)
-            return {**job, "left": how is not None}
-        if not self._save(service):
-            return job
-        used, state = None if starts_over else how, state_of(service)
-        if not self._check_mode and not until_written(
-            lambda: self._write(service, lambda spec: queued_job.waiting_again(spec, state, wanted.spec, used, self._prefix))
-        ):
-            return {**job, "left": True}  # the next pass shows the result
+    def _advance_queued(self, unit: Sequence[Job], services: Sequence[Mapping[str, Any]], retries: int, again: str) -> list[dict[str, Any]]:
+        jobs = [self._record(service) for service in services]
+        for service, wanted in zip(services, unit):
+            if queued_job.is_waiting(service):
+                self._relabel(service, wanted)
+        is_partly_back = queued_job.is_partly_waiting(services)
+        if any(job["left"] for job in jobs) and not is_partly_back:
+            return jobs
+        worst = queued_job.worst_of(jobs)
+        how = job_progress.how_to_retry(worst, retries)
+        starts_over = again == ALWAYS or (again == FAILED and worst["state"] != one_shot.COMPLETE)
+        saved = [self._save(service) for service in services]
+        if not is_partly_back and not starts_over and not (how and job_progress.is_due(worst, self._now)):
+            return [{**job, "left": how is not None} for job in jobs]
+        if not all(saved):
+            return [{**job, "left": False} for job in jobs]
+        retried = max(job["retried"] for job in jobs if job["left"]) if is_partly_back else 0 if starts_over else worst["retried"] + 1
+        return self._wait_again(unit, services, jobs, retried)
+
+    def _wait_again(
+        self, unit: Sequence[Job], services: Sequence[Mapping[str, Any]], jobs: Sequence[dict[str, Any]], retried: int
+    ) -> list[dict[str, Any]]:
+        """Let a finished or held job wait once more. If this is interrupted within a gang, the next pass goes on."""
+        view = View({one["ID"]: one for one in services}, self._tasks, self._queues(), frozenset(), self._now or 0.0)
+        try:
+            labels = queued_job.state_labels(view, services[0]["ID"])
+        except GpuSwarmError as problem:
+            self.problems.append(problem.message)
+            return list(jobs)
+        for service, job in zip(services, unit):
+            if service["ID"] in labels and not self._check_mode:
+                self._write_waiting(service, job, labels[service["ID"]], retried)
         self.changed = True
-        error = job_progress.LAST_TRY % job["error"] if job["error"] else ""
-        next_state = job_progress.PLANNED if self._check_mode else queued_job.WAITING
-        return {**job, "exit_code": None, "error": error, "ended": None, "node": None, "left": True, "state": next_state}
+        state = job_progress.PLANNED if self._check_mode else queued_job.WAITING
+        next_try = {"exit_code": None, "ended": None, "node": None, "left": True, "state": state}
+        return [{**job, **next_try, "error": job_progress.LAST_TRY % job["error"] if job["error"] else ""} for job in jobs]
+
+    def _write_waiting(self, service: Mapping[str, Any], job: Job, state_label: str, retried: int) -> None:
+        until_written(lambda: self._write(service, lambda spec: queued_job.waiting_again(spec, job.spec, state_label, retried, self._prefix)))
 
     def _relabel(self, service: Mapping[str, Any], wanted: Job) -> None:
         """Give waiting work the queue, priority and owner of the definition. Swarm starts no task because of a label."""
@@ -308,6 +349,14 @@ class Jobs:
         return records
 
 
+def _units(wanted: Sequence[Job]) -> list[list[Job]]:
+    """Return the members of each gang together, and each other job alone, in order."""
+    units: dict[str, list[Job]] = {}
+    for job in wanted:
+        units.setdefault(job.gang or job.service, []).append(job)
+    return list(units.values())
+
+
 def _needs(spec: Mapping[str, Any]) -> tuple[Any, ...]:
     template, labels = spec["TaskTemplate"], spec["Labels"]
     return template["Resources"], template["Placement"], template.get("Networks"), [labels.get(label) for label in (QUEUE, TIME_LIMIT)]
@@ -316,4 +365,5 @@ def _needs(spec: Mapping[str, Any]) -> tuple[Any, ...]:
 def _planned(job: Job) -> dict[str, Any]:
     empty: dict[str, Any] = dict.fromkeys(("exit_code", "node", "ended", "queued"))
     empty.update(dict.fromkeys(("tries", "retried", "refused"), 0), **dict.fromkeys(("id", "error", "avoids"), ""))
-    return {**empty, "service": job.service, "digest": job.digest, "parameters": job.parameters, "state": job_progress.PLANNED, "left": True}
+    own = {"service": job.service, "digest": job.digest, "parameters": job.parameters, "gang": job.gang}
+    return {**empty, **own, "state": job_progress.PLANNED, "left": True}

@@ -9,7 +9,8 @@ Private to this collection; it may change without notice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...module_utils._view import table as tables
@@ -18,30 +19,58 @@ MAX_LINES = 20  # how many lines to print at a time, because an array may have a
 
 
 def state_changes(answer: Mapping[str, Any], reported: dict[str, str]) -> list[str]:
-    """Return a line for each job whose state differs from its state in ``reported``. Update ``reported``."""
+    """Return a line for each job or gang whose state differs from its state in ``reported``. Update ``reported``."""
     lines = []
-    for job in answer["jobs"]:
-        state = _describe_state(job)
-        if reported.get(job["service"]) != state:
-            reported[job["service"]] = state
-            lines.append(f"{job['service']}: {state}")
+    for name, members in _units(answer["jobs"]).items():
+        state = _describe_state(members)
+        if reported.get(name) != state:
+            reported[name] = state
+            lines.append(f"{name}: {state}")
     omitted = len(lines) - MAX_LINES
     return lines if omitted <= 0 else [*lines[:MAX_LINES], f"and {omitted} more"]
 
 
-def _describe_state(job: Mapping[str, Any]) -> str:
-    tries = f" (try {job['tries']})" if job["tries"] > 1 else ""
-    return f"{job['state']}{tries}" + (f": {job['error']}" if job["error"] else "")
+def _units(jobs: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Return each job alone and the members of each gang together, by what a line calls them."""
+    gangs = Counter(job.get("gang") for job in jobs)
+    units: dict[str, list[Mapping[str, Any]]] = {}
+    for job in jobs:
+        gang = job.get("gang")
+        units.setdefault(f"{gang} ({gangs[gang]} nodes)" if gang else job["service"], []).append(job)
+    return units
+
+
+def _describe_state(members: Sequence[Mapping[str, Any]]) -> str:
+    number, reason = max(job["tries"] for job in members), _reason(members)
+    return _states(members) + (f" (try {number})" if number > 1 else "") + (f": {reason}" if reason else "")
+
+
+def _states(members: Sequence[Mapping[str, Any]]) -> str:
+    counts = Counter(job["state"] for job in members)
+    return next(iter(counts)) if len(counts) == 1 else ", ".join(f"{number} {state}" for state, number in counts.items())
+
+
+def _cause(members: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the member that explains the state of its gang. If one member fails, its queue stops the others."""
+    return min(members, key=lambda job: (not job["error"], " of its gang " in job["error"]))
+
+
+def _reason(members: Sequence[Mapping[str, Any]]) -> str:
+    cause = _cause(members)
+    is_shared = all(job["error"] == cause["error"] for job in members)
+    return cause["error"] if is_shared else f"rank {cause['service'].rpartition('-')[2]}: {cause['error']}"
 
 
 def table(answer: Mapping[str, Any], width: int | None) -> str:
+    """Return a table with a row for each job or gang."""
     jobs = answer["jobs"]
     if not jobs:
         return "no jobs match"
-    rows = [[job["service"], job["parameters"], job["state"], _exit_code(job), job["tries"], job["error"]] for job in jobs]
-    counts: dict[str, int] = {}
-    for job in jobs:
-        counts[job["state"]] = counts.get(job["state"], 0) + 1
+    rows = []
+    for name, members in _units(jobs).items():
+        cause, tries = _cause(members), max(job["tries"] for job in members)
+        rows.append([name, cause["parameters"], _states(members), _exit_code(cause), tries, _reason(members)])
+    counts = Counter(job["state"] for job in jobs)
     headings = ["job", "parameters", "state", "exit code", "tries", "reason"]
     return "\n".join([tables.render(headings, rows, width), "", ", ".join(f"{number} {state}" for state, number in counts.items())])
 

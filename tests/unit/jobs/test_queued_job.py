@@ -49,21 +49,25 @@ def name_of(swarm, number=0):
     return swarm.created[number]
 
 
+def short(swarm, number=0):
+    return swarm.short[number]
+
+
 def labels(swarm, number=0):
-    return swarm.services_now["id" + name_of(swarm, number)]["Spec"]["Labels"]
+    return swarm.services_now["id" + short(swarm, number)]["Spec"]["Labels"]
 
 
 def test_a_job_waits_in_its_queue_runs_and_is_complete(run, rounds, swarm, tmp_path):
     first = run()
     assert (first["changed"], shown(first), first["jobs"][0]["queued"]) == (True, [("waiting", True)], "2026-11-20T12:01:00Z")
-    spec = swarm.services_now["id" + name_of(swarm)]["Spec"]
+    spec = swarm.services_now["id" + short(swarm)]["Spec"]
     assert (spec["Mode"]["Replicated"]["Replicas"], spec["Labels"]["gpu-swarm.queue"]) == (0, "research")
     assert "Healthcheck" not in spec["TaskTemplate"]["ContainerSpec"]
     rounds(2)
     running = run()
     assert (running["changed"], shown(running), running["jobs"][0]["tries"]) == (False, [("running", True)], 1)
     assert running["jobs"][0]["node"] in ("n1", "n2")
-    swarm.end(name_of(swarm))
+    swarm.end(short(swarm))
     assert shown(run()) == [("complete", False)]  # before the admitter has seen it
     rounds(1)
     last = run()
@@ -76,16 +80,16 @@ def test_a_job_waits_in_its_queue_runs_and_is_complete(run, rounds, swarm, tmp_p
 def test_a_failed_job_waits_once_more_for_each_retry(run, rounds, swarm, tmp_path):
     run(retries=1)
     rounds(2)
-    swarm.end(name_of(swarm), "failed", "task: non-zero exit (3)", 3)
+    swarm.end(short(swarm), "failed", "task: non-zero exit (3)", 3)
     ended = run(retries=1)
     assert (shown(ended), ended["changed"]) == ([("failed", True)], False)  # its queue has not seen it
     rounds(1)
     again = run(retries=1)
     assert (shown(again), again["changed"], again["jobs"][0]["error"]) == ([("waiting", True)], True, "the last try: task: non-zero exit (3)")
-    assert swarm.services_now["id" + name_of(swarm)]["Spec"]["Mode"]["Replicated"]["Replicas"] == 1  # so swarm keeps the log
+    assert swarm.services_now["id" + short(swarm)]["Spec"]["Mode"]["Replicated"]["Replicas"] == 1  # so swarm keeps the log
     rounds(2)
     assert [(one["state"], one["tries"], one["retried"]) for one in run(retries=1)["jobs"]] == [("running", 2, 1)]
-    swarm.end(name_of(swarm), "failed", "task: non-zero exit (4)", 4)
+    swarm.end(short(swarm), "failed", "task: non-zero exit (4)", 4)
     rounds(1)
     last = run(retries=1)
     assert (shown(last), last["not_ready"], last["jobs"][0]["exit_code"]) == ([("failed", False)], swarm.created, 4)
@@ -98,7 +102,7 @@ def test_a_failed_job_waits_once_more_for_each_retry(run, rounds, swarm, tmp_pat
 def test_a_complete_job_runs_again_only_if_someone_says_so(run, rounds, swarm, again, then):
     run()
     rounds(2)
-    swarm.end(name_of(swarm))
+    swarm.end(short(swarm))
     rounds(1)
     planned = run(check_mode=True, again=again)
     assert (planned["changed"], planned["jobs"][0]["state"]) == (then == "waiting", "to be submitted" if then == "waiting" else then)
@@ -122,7 +126,7 @@ def test_a_job_that_its_queue_stops_for_its_time_limit_has_timed_out(run, rounds
 def test_a_held_job_is_not_waited_for_and_again_releases_it(run, rounds, swarm):
     run()
     rounds(2)
-    swarm.scale(name_of(swarm), 0)
+    swarm.scale(short(swarm), 0)
     held = run()
     assert (shown(held), held["not_ready"]) == ([("held", False)], swarm.created)
     assert held["jobs"][0]["error"] == (
@@ -138,7 +142,7 @@ def test_a_held_job_is_not_waited_for_and_again_releases_it(run, rounds, swarm):
 def test_a_cancelled_job_is_not_retried(run, rounds, swarm):
     run(retries=3)
     rounds(2)
-    service_id = "id" + name_of(swarm)
+    service_id = "id" + short(swarm)
     service = swarm.service(service_id)
     over = queue_state.state_of(service)._replace(state="over", result="cancelled by alice")
     swarm.update_service(service_id, service["Version"]["Index"], service_changes.stopped(service["Spec"], over, over))
@@ -164,19 +168,19 @@ def test_labels_of_waiting_work_follow_the_definition_and_nothing_runs_again(run
     rounds(1)
     run(name="other")
     rounds(2)
-    before = swarm.services_now["id" + name_of(swarm, 1)]
+    before = swarm.services_now["id" + short(swarm, 1)]
     planned = run(check_mode=True, name="other", queue="nightly", priority=5, owner="bob")
     assert planned["changed"]
     other = name_of(swarm, 1)
     lines = [f"{other}: queue: nightly\n", f"{other}: priority: 5\n", f"{other}: owner: bob\n"]
     assert planned["diff"] == {"before": f"{other}: queue: research\n", "after": "".join(lines)}
-    assert swarm.services_now["id" + other] == before
+    assert swarm.services_now["id" + short(swarm, 1)] == before
     assert run(name="other", queue="nightly", priority=5, owner="bob")["changed"]
     assert not run(name="other", queue="nightly", priority=5, owner="bob")["changed"]
     assert [labels(swarm, 1).get("gpu-swarm." + key) for key in ("queue", "priority", "owner")] == ["nightly", "5", "bob"]
     assert not run(owner="carol")["changed"]  # it runs
     assert labels(swarm)["gpu-swarm.owner"] == "alice"
-    assert (swarm.created, swarm.began) == (swarm.created[:2], ["id" + name_of(swarm)])
+    assert (swarm.created, swarm.began) == (swarm.created[:2], ["id" + short(swarm)])
 
 
 def test_a_job_that_is_admitted_while_its_labels_change_runs_once(run, rounds, swarm):

@@ -34,3 +34,25 @@ def test_the_table_has_each_job_and_the_total():
 
 def test_without_jobs_the_table_is_empty():
     assert jobs.table({"jobs": []}, None) == "no jobs match"
+
+
+def member(rank, state, **more):
+    return {**job(f"big-1-{rank}", state, **more), "gang": "big-1"}
+
+
+def test_a_gang_has_one_line_and_one_row_that_name_the_member_that_failed_first():
+    said: dict[str, str] = {}
+    assert jobs.state_changes({"jobs": [member(0, "waiting", tries=0), member(1, "waiting", tries=0)]}, said) == ["big-1 (2 nodes): waiting"]
+    assert jobs.state_changes({"jobs": [member(0, "running"), member(1, "starting")]}, said) == ["big-1 (2 nodes): 1 running, 1 starting"]
+    stopped = "stopped: big-1-1 of its gang ended first (failed: exit 7)"
+    answer = {"jobs": [member(0, "failed", code=137, error=stopped), member(1, "failed", code=7, error="exit 7"), job("a", "complete", 1, 0)]}
+    assert jobs.state_changes(answer, said) == ["big-1 (2 nodes): failed: rank 1: exit 7", "a: complete"]
+    lines = jobs.table(answer, None).splitlines()
+    assert lines[2].split() == ["big-1", "(2", "nodes)", "failed", "7", "1", "rank", "1:", "exit", "7"]
+    assert lines[-1] == "2 failed, 1 complete"
+
+
+def test_a_reason_that_all_members_share_names_no_rank():
+    said: dict[str, str] = {}
+    answer = {"jobs": [member(rank, "waiting", tries=0, error="no room") for rank in (0, 1)]}
+    assert jobs.state_changes(answer, said) == ["big-1 (2 nodes): waiting: no room"]

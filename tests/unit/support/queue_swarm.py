@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import struct
 
-from queued import CREATED, GPU, gpu_node
+from queued import CREATED, GPU, gpu_node, on_host
 from swarm_api import cluster, discrete
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.admitter import Admitter
@@ -35,7 +35,7 @@ class QueueSwarm:
         self.nodes_now = list(nodes) or [gpu_node("n1"), gpu_node("n2")]
         self.tasks_now, self.services_now, self.began, self.calls = [], {}, [], []
         self.refuses, self.history, self._ids = set(), 5, 0
-        self.created, self.removed = [], []
+        self.created, self.short, self.removed = [], [], []
         self.before_update = lambda service_id: None
         for one in services:
             self.submit(one)
@@ -213,7 +213,10 @@ class QueueSwarm:
 
     def create_service(self, spec):
         self.created.append(spec["Name"])
-        self.submit({"ID": "id" + spec["Name"], "CreatedAt": stamp(self.clock), "Spec": spec})
+        self.short.append(spec["Name"].replace("-", ""))  # ids have no hyphens
+        service = {"ID": "id" + self.short[-1], "CreatedAt": stamp(self.clock), "Spec": copy.deepcopy(spec)}
+        networks = [network["Target"] for network in spec["TaskTemplate"].get("Networks") or []]
+        self.submit(on_host(service) if networks == ["host"] else service)
 
     def task_log(self, task_id):
         yield struct.pack(">BxxxI", 1, 3) + b"log"
