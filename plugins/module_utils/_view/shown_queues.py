@@ -17,13 +17,13 @@ from .._printable import shortened
 from .._queue.queue_state import HELD, OVER, WAITING
 from .._queue.queue_view import LOST, REFUSED, RUNNING, STARTING
 from .._queue.read_queue import UNKNOWN
-from .._queue.reasons import NEVER, NO_QUEUE, TOO_LARGE
+from .._queue.reasons import NEVER, NO_QUEUE, TOO_LARGE, UNLABELLED
 from .table import NOTHING
 from .verdicts import Verdict
 
 MOST_ROWS = 100  # of each queue: this many that wait, and this many others
 # Work that waits for one of these reasons, or is refused, never starts unless a person changes something.
-STUCK = (NO_QUEUE, NEVER, TOO_LARGE)
+STUCK = (NO_QUEUE, NEVER, TOO_LARGE, UNLABELLED)
 Row = Mapping[str, Any]
 
 
