@@ -15,8 +15,10 @@ from .._placement.scheduler import SwarmState
 from .._tasks.tasks import ALLOCATED, epoch, stamp
 from .admit import Decision, admit
 from .attempts import TAKEN_BACK
+from .gang_pulls import Pull, image_of
 from .gang_variables import free_port, variables
-from .queue_state import ADMITTED, OVER, State, state_of
+from .queue_state import ADMITTED, MOST_MEMBERS, OVER, State, state_of
+from .reasons import pulls_image
 from .service_changes import started, with_state
 from .settle import Change, View
 from .usage import Running, running_of
@@ -28,11 +30,12 @@ NO_HISTORY = "the swarm keeps no ended tasks, so nobody would know whether it ra
 
 
 class Admissions(NamedTuple):
-    """``decisions`` are those of ``admit``. ``others`` wait for another reason, which is their ``problem``."""
+    """``decisions`` are those of ``admit``. ``others`` wait for another reason, which is their ``problem``. ``pulls`` are wanted before that."""
 
     changes: list[Change]
     decisions: list[Decision]
     others: list[Read]
+    pulls: list[Pull]
 
 
 def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused: Mapping[str, str], nothing: str = "") -> Admissions:
@@ -48,10 +51,34 @@ def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused
         if decision.node:
             work = decision.work
             units.setdefault((work.owner, work.gang.name, "") if work.gang else ("", "", work.service_id), []).append(decision)
+    hostnames = {place.node["ID"]: place.record["hostname"] for place in state.places}
+    pulls: list[Pull] = []
+    waits: dict[str, Decision] = {}
+    for key, unit in list(units.items()):
+        missing = _missing(view, unit)
+        if missing:  # the gang keeps its nodes, so that it stays before work that becomes head meanwhile
+            pulls += missing
+            reason, keeps = pulls_image([hostnames[pull.node] for pull in missing]), tuple(one.node or "" for one in unit)
+            waits.update((one.work.service_id, one._replace(node=None, reason=reason, keeps=keeps)) for one in units.pop(key))
+    decisions = [waits.get(decision.work.service_id, decision) for decision in decisions]
     ports = _ports(view, {one.service_id for one in running})
     changes = [change for unit in units.values() for change in _admit(view, unit, new_id(), ports)]
     changes += [change for decision in decisions if not decision.node for change in _keep(view, decision)]
-    return Admissions(changes, decisions, others)
+    return Admissions(changes, decisions, others, pulls)
+
+
+def avoids(service: Mapping[str, Any], node: str, reason: str) -> Change:
+    """Return the update after which a member that waits avoids a node for a while, because the node could not pull its image."""
+    state = state_of(service)
+    result = "refused: the node could not pull its image: %s" % reason
+    after = state._replace(avoids=tuple(sorted({*state.avoids, node}))[:MOST_MEMBERS], keeps=(), result=result)
+    return Change(service, with_state(service["Spec"], after), after.result)
+
+
+def _missing(view: View, unit: Sequence[Decision]) -> list[Pull]:
+    """Return what the nodes of a gang have to pull before it is admitted."""
+    members = [(one.work.service_id, one.node or "", image_of(view.services[one.work.service_id])) for one in unit if one.work.gang]
+    return [Pull(*member) for member in members if not view.has_image(*member[1:])]
 
 
 def why_none(swarm: Mapping[str, Any]) -> str:

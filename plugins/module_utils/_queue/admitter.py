@@ -23,7 +23,8 @@ from .._placement.scheduler import SwarmState
 from .._swarm.manager import Manager, NotFound, OutOfSequence, Refused
 from .._swarm.owned_labels import PREFIX
 from .._tasks.tasks import epoch
-from .admissions import Admissions, admissions, why_none
+from .admissions import Admissions, admissions, avoids, why_none
+from .gang_pulls import GangPulls, Pull
 from .moved_tasks import may_be_moved, moved_since, moved_work
 from .queue_state import ADMITTED, WAITING, is_at_rest, state_of
 from .queued_services import QueuedServices
@@ -59,6 +60,7 @@ class Admitter:
         self._polled, self._poll_took_s = -inf, 0.0  # when the tasks of services of queues were listed, and how long that took
         self._looked, self._look_took_s = -inf, 0.0  # when the full list was read, and how long that took with the decision
         self._looked_at: object = None  # what had changed by then
+        self._pulls, self._wanted = GangPulls(clock), list[Pull]()
         self.last: Admissions | None = None
 
     def __call__(self, manager: Manager, nodes: Sequence[Mapping[str, Any]], leads: bool) -> float | None:
@@ -130,9 +132,20 @@ class Admitter:
     ) -> bool:
         services = self.services.read(manager)
         state, tasks, moved = _full_list(manager, nodes, services, moved_since(cluster["Spec"], now), now)
-        view = View(services, tasks, queues, unreachable_nodes(nodes), now, _labels(nodes), moved)
+        failed = self._pulls.go_on(manager, self._wanted)
+        if failed:
+            without = {pull for pull, _why in failed}
+            self._wanted, self._looked_at = [pull for pull in self._wanted if pull not in without], None
+            return self._write(manager, [avoids(services[pull.service_id], pull.node, why) for pull, why in failed if pull.service_id in services])
+        view = View(services, tasks, queues, unreachable_nodes(nodes), now, _labels(nodes), moved, self._pulls.has)
         self.last = admissions(view, state, self._new_id, self._recently_refused(), why_none(cluster["Spec"]))
-        return self._write(manager, self.last.changes)
+        has_written = self._write(manager, self.last.changes)
+        if self.last.pulls != self._wanted:
+            self._wanted = self.last.pulls
+            self._pulls.go_on(manager, self._wanted)
+        if self._wanted:
+            self._looked_at = None  # look again soon, because no event says when a pull has ended
+        return has_written
 
     def _recently_refused(self) -> dict[str, str]:
         now = self._clock()

@@ -25,10 +25,13 @@ from . import attempts
 from .admissions import admissions, why_none
 from .admit import Decision, Used, share
 from .attempts import progress_of
+from .gang_pulls import being_pulled
 from .moved_tasks import may_be_moved, moved_since, moved_work
 from .packing import Fleet
 from .queue_state import ADMITTED, HELD, OVER, WAITING, State, state_of
 from .queues import LABEL, Queue, from_label
+from .reasons import REFUSED as REFUSED_THERE
+from .reasons import Reason
 from .settle import View, unreachable_nodes
 from .usage import running_of
 from .waiting import QUEUE, Read, Work, gang_of, limit_of_admitted, owner_of, queue_of, read, shown
@@ -78,7 +81,8 @@ def queue_view(listed: Listed, queues: Mapping[str, Queue], now: float, problem:
 
     state = swarm_state(listed._replace(tasks=each_task()), PREFIX)
     moved = moved_work(unplaced, listed.services, state.census)
-    view = View(services, own, queues, unreachable_nodes(listed.nodes), now, moved=moved)
+    pulled = being_pulled(listed.services)
+    view = View(services, own, queues, unreachable_nodes(listed.nodes), now, {}, moved, lambda node, image: (node, image) not in pulled)
     found = admissions(view, state, lambda: "", {}, problem)
     names = {service["ID"]: service["Spec"]["Name"] for service in listed.services}
     seen = _Seen(view, {node["ID"]: printable(node.get("Description", {}).get("Hostname") or node["ID"]) for node in listed.nodes}, others, names)
@@ -178,7 +182,7 @@ def _of_decision(seen: _Seen, decision: Decision) -> Row:
         kept=[seen.hostnames.get(node, node) for node in decision.keeps],
         starts_by=None if decision.starts_by is None else stamp(decision.starts_by),
         reason=reason.code if reason else "",
-        text="%s%s" % (reason.text if reason else "", _taken_text(taken)),
+        text="%s%s%s" % (reason.text if reason else "", _refused_text(reason, state_of(service)), _taken_text(taken)),
         taken=taken,
     )
 
@@ -201,6 +205,10 @@ def _taken(seen: _Seen, service: Mapping[str, Any], decision: Decision) -> list[
         for kind, values in sorted(assigned(task).items())
         if kind in decision.work.amounts
     ]
+
+
+def _refused_text(reason: Reason | None, state: State) -> str:
+    return " (%s)" % state.result if reason and reason.code == REFUSED_THERE and state.result else ""
 
 
 def _taken_text(taken: Sequence[Row]) -> str:

@@ -24,7 +24,7 @@ from .units import Unit
 # One word for each reason, for metrics and tests.
 NO_QUEUE, GANG, TOO_LARGE, NEVER, CLOSED, UNLABELLED = "no-queue", "gang", "larger-than-cap", "fits-nowhere", "nodes-closed", "no-data-address"
 CAP, OWNER_CAP, NEXT, KEPT, MOVED, REFUSED, NO_ROOM = "cap", "owner-cap", "next", "kept-for-next", "kept-for-run", "refused-there", "no-room"
-ROUND, BEHIND = "next-round", "behind"
+ROUND, BEHIND, PULLS = "next-round", "behind", "pulls-image"
 LONGEST = 500  # characters of a sentence
 
 
@@ -144,6 +144,10 @@ def behind(number: int) -> Reason:
 
 def behind_other_demands(number: int) -> Reason:
     return _reason(BEHIND, "work of its queue with %d other reservations or constraints is before it" % number)
+
+
+def pulls_image(names: Sequence[str]) -> Reason:
+    return _reason(PULLS, "its image is pulled before all members of its gang start; not yet there: %s" % shortened(names))
 
 
 def gang_problem(text: str) -> Reason:

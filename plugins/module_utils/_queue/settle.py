@@ -12,7 +12,7 @@ Private to this collection; it may change without notice.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import Any, Iterable, Mapping, NamedTuple, Sequence
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence
 
 from .._errors import GpuSwarmError
 from .._tasks.one_shot import forced
@@ -32,7 +32,8 @@ _ENDED = (attempts.COMPLETE, attempts.FAILED, attempts.UNRECORDED)
 class View(NamedTuple):
     """The services of queues by id, their tasks by service id, and the ids of nodes that do not answer. ``now`` is in seconds since 1970.
 
-    ``labels`` has the labels of each node by its id. ``moved`` are tasks of other services that a run moved and that wait for room.
+    ``labels`` has the labels of each node by its id. ``moved`` are tasks of other services that a run moved and that wait for room. ``has_image``
+    returns whether a node, by its id, has pulled the image of a gang.
     """
 
     services: Mapping[str, Mapping[str, Any]]
@@ -42,6 +43,7 @@ class View(NamedTuple):
     now: float
     labels: Mapping[str, Mapping[str, str]] = MappingProxyType({})
     moved: Sequence[Work] = ()
+    has_image: Callable[[str, str], bool] = lambda _node, _image: True
 
 
 def unreachable_nodes(nodes: Iterable[Mapping[str, Any]]) -> frozenset[str]:

@@ -12,9 +12,10 @@ import struct
 from queued import CREATED, GPU, gpu_node, on_host
 from swarm_api import cluster, discrete
 
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.admitter import Admitter
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.admitter import AT_MOST_S, Admitter
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_state import LABEL
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager import NotFound, OutOfSequence, Refused
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.owned_labels import PULL
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import ALLOCATED, ENDED, epoch, stamp
 
 QUEUES = '{"research":{"time_limit":"1h"}}'
@@ -37,6 +38,7 @@ class QueueSwarm:
         self.refuses, self.history, self._ids = set(), 5, 0
         self.created, self.short, self.removed = [], [], []
         self.before_update = lambda service_id: None
+        self.pulls, self.pull_fails = {}, lambda node, image: None  # services with which nodes pull; why a node cannot pull an image
         for one in services:
             self.submit(one)
 
@@ -92,6 +94,15 @@ class QueueSwarm:
                     self.tasks_now.append(self._task(service["ID"], service["Spec"]))
 
     # -- what swarm does ---------------------------------------------------------------------------------------------
+
+    def end_pulls(self):
+        """End all pulls, and return whether there were any."""
+        running = [(service, task) for service, task in self.pulls.values() if task["Status"]["State"] == "preparing"]
+        for service, task in running:
+            template = service["Spec"]["TaskTemplate"]
+            why = self.pull_fails(template["Placement"]["Constraints"][0].partition("==")[2], template["ContainerSpec"]["Image"])
+            task["Status"] = {"State": "rejected", "Err": why} if why else {"State": "failed", "ContainerStatus": {"ContainerID": "c"}}
+        return bool(running)
 
     def schedule(self):
         """Give each pending task a node that meets its constraints and has the GPUs, and start it."""
@@ -155,9 +166,11 @@ class QueueSwarm:
 
     def services(self):
         self.calls.append("all services")
-        return copy.deepcopy(list(self.services_now.values()))
+        return copy.deepcopy([*self.services_now.values(), *(service for service, _task in self.pulls.values())])
 
     def services_labelled(self, label):
+        if label.startswith(PULL):
+            return copy.deepcopy([service for service, _task in self.pulls.values()])
         return copy.deepcopy([one for one in self.services_now.values() if _has_label(one, label)])
 
     def service(self, service_id):
@@ -171,6 +184,8 @@ class QueueSwarm:
         yield from copy.deepcopy(self.tasks_now)
 
     def tasks_labelled(self, label):
+        if label.startswith(PULL):
+            return copy.deepcopy([task for _service, task in self.pulls.values()])
         self.calls.append("list tasks")
         ids = [service["ID"] for service in self.services_now.values() if _has_label(service, label)]
         return copy.deepcopy([one for one in self.tasks_now if one["ServiceID"] in ids])
@@ -193,6 +208,7 @@ class QueueSwarm:
         self._write(service, spec)
 
     def remove_service(self, service_id):
+        self.pulls.pop(service_id, None)
         service = self.services_now.pop(service_id, None)
         self.removed += [service["Spec"]["Name"]] if service else []
         for task in self.tasks_of(service_id):
@@ -211,7 +227,12 @@ class QueueSwarm:
     def nodes(self):
         return self.nodes_now
 
-    def create_service(self, spec):
+    def create_service(self, spec, login=None):
+        if PULL in spec["Labels"]:
+            service_id = "id" + spec["Name"]
+            task = {"ID": "t" + service_id, "ServiceID": service_id, "DesiredState": "running", "Status": {"State": "preparing"}}
+            self.pulls[service_id] = {"ID": service_id, "Spec": copy.deepcopy(spec)}, task
+            return
         self.created.append(spec["Name"])
         self.short.append(spec["Name"].replace("-", ""))  # ids have no hyphens
         service = {"ID": "id" + self.short[-1], "CreatedAt": stamp(self.clock), "Spec": copy.deepcopy(spec)}
@@ -251,7 +272,11 @@ class Driver:
         self.admitter = Admitter(self.said.append, lambda: self.swarm.clock, self.swarm.new_id)
 
     def round(self, seconds=15, leads=True):
-        """Run one round ``seconds`` after the former one. Return when the next one must begin."""
+        """Run one round ``seconds`` after the former one. Return when the next one must begin. If nodes pull, end that and run another round."""
+        wait = self._round(seconds, leads)
+        return self._round(AT_MOST_S, leads) if self.swarm.end_pulls() else wait
+
+    def _round(self, seconds, leads):
         wait = None
         self.swarm.clock += seconds
         self.swarm.node_id = self._node_id
