@@ -6,7 +6,7 @@
 const EVENTS_AT_FIRST = 40;
 const EVENT_LEVELS = {
   'node-down': 'red', fault: 'red', 'card-gone': 'red', 'allocated-twice': 'red',
-  'node-paused': 'amber', 'node-drained': 'amber', 'guard-refusal': 'amber', gap: 'amber',
+  'node-paused': 'amber', 'node-drained': 'amber', 'guard-refusal': 'amber', 'work-lost': 'amber', gap: 'amber',
   'node-up': 'green', 'node-returned': 'green', 'fault-ended': 'green', 'card-back': 'green',
 };
 

@@ -26,8 +26,9 @@ from .schema import Event
 DOWN, UP = "node-down", "node-up"
 NODE_PAUSED, NODE_DRAINED, RETURNED = "node-paused", "node-drained", "node-returned"
 FAULT_BEGAN, FAULT_ENDED, CARD_GONE, CARD_BACK = "fault", "fault-ended", "card-gone", "card-back"
-LEADER, TWICE, REFUSAL, RUN, POLICY, GAP = "leader", "allocated-twice", "guard-refusal", "run", "policy", "gap"
-KINDS = (DOWN, UP, NODE_PAUSED, NODE_DRAINED, RETURNED, FAULT_BEGAN, FAULT_ENDED, CARD_GONE, CARD_BACK, LEADER, TWICE, REFUSAL, RUN, POLICY, GAP)
+LEADER, TWICE, REFUSAL, LOST, RUN, POLICY, GAP = "leader", "allocated-twice", "guard-refusal", "work-lost", "run", "policy", "gap"
+_OF_NODES = (DOWN, UP, NODE_PAUSED, NODE_DRAINED, RETURNED, FAULT_BEGAN, FAULT_ENDED, CARD_GONE, CARD_BACK)
+KINDS = (*_OF_NODES, LEADER, TWICE, REFUSAL, LOST, RUN, POLICY, GAP)
 # Who changed the availability of a node. Docker does not record this. A run and the managers' service leave labels, a person leaves no labels.
 BY_RUN, BY_SERVICE, BY_HAND = "run", "service", "hand"
 
@@ -53,7 +54,7 @@ def find_events(former: Mapping[str, Any] | None, reading: Reading, last: int | 
     found = _Found(int(reading.at), last, before, state, is_first)
     # First the events whose number a node cannot choose.
     of_swarm = [*_of_runs(found), *_of_leader(found), *_of_double_allocations(found, reading), *_of_refusals(found, refusals)]
-    events = [*of_swarm, *_of_nodes(found, reading)][:MOST_EVENTS]
+    events = [*of_swarm, *_of_lost_work(found, reading), *_of_nodes(found, reading)][:MOST_EVENTS]
     return [event._replace(text=printable(event.text)[:_LONGEST]) for event in events], state
 
 
@@ -108,6 +109,7 @@ def _state(reading: Reading, before: Mapping[str, Any], refusals: Refusals) -> S
         "leader": leader or before.get("leader"),  # during an election there is none
         "twice": sorted(_double_key(clash) for clash in ledger.get("held_twice") or ())[:MOST_PAIRS],
         "refusals": sorted([service, code] for service, code in refusals)[:MOST_PAIRS],
+        "lost": sorted(_lost_work(reading))[:MOST_PAIRS],
         "holder": str(lease.get("holder") or ""),
         "run": {"ended": run.get("ended"), "hosts": run.get("hosts") or {}} if run else None,
         "playbook": _playbook(nodes, before),
@@ -296,6 +298,21 @@ def _of_refusals(found: _Found, refusals: Refusals) -> Iterator[Event]:
         if [service, code] not in known:
             node, sentence = refusals[service, code]
             yield found.event(REFUSAL, "the guard refused a task of %s (%s): %s" % (service, code, sentence), node, "%s %s" % (code, service))
+
+
+def _lost_work(reading: Reading) -> dict[str, Mapping[str, Any]]:
+    """Return the work of queues that was lost with its node, by name of the service."""
+    return {row["service"]: row for row in (reading.ledger.get("queue") or {}).get("work") or () if row["state"] == "lost"}
+
+
+def _of_lost_work(found: _Found, reading: Reading) -> Iterator[Event]:
+    known, work = found.before.get("lost") or [], _lost_work(reading)
+    ids = {record["hostname"]: record["id"] for record in reading.ledger["nodes"]}
+    for service in found.now["lost"]:
+        if service not in known:
+            row = work[service]
+            text = "%s of the queue %s is lost, because %s does not answer" % (service, row["queue"], row["node"])
+            yield found.event(LOST, text, ids.get(row["node"], ""), service)
 
 
 def _of_runs(found: _Found) -> Iterator[Event]:

@@ -220,6 +220,20 @@ def test_a_refusal_of_the_guard_is_one_event_for_each_service_and_code():
     assert found[0].text == "the guard refused a task of other (mount): the service train is refused on this node"
 
 
+def test_work_of_a_queue_that_is_lost_with_its_node_is_one_event():
+    def lost(*services):
+        work = [{"service": name, "queue": "research", "state": "lost", "node": "host-n1"} for name in services]
+        work.append({"service": "runs", "queue": "research", "state": "running", "node": "host-n1"})
+        made = reading()
+        return made._replace(ledger={**made.ledger, "queue": {"work": work}})
+
+    (event,) = between(lost("b"), lost("a", "b"))
+    assert (event.what, event.cause, event.node) == ("work-lost", "a", "n1")
+    assert event.text == "a of the queue research is lost, because host-n1 does not answer"
+    assert between(lost("a", "b"), lost("b")) == []
+    assert len(find_events(find_events(None, lost(), None)[1], lost(*(f"s{number}" for number in range(900))), None)[0]) == 200
+
+
 def run(ended, **more):
     return {"gpu-swarm.last-run": json.dumps({"ended": stamp(ended), "hosts": {"done": 7, "failed": 1, "waiting": 0}, **more})}
 
