@@ -72,7 +72,7 @@ def units_of(waiting: Iterable[Work], priorities: dict[str, int]) -> tuple[list[
             gangs.setdefault((work.owner, work.gang.name), []).append(work)
         else:
             units.append(_unit([work], priorities))
-    for _owner_and_name, members in sorted(gangs.items()):
+    for members in gangs.values():
         members.sort(key=lambda work: (work.gang.rank if work.gang else 0, work.service_id))
         problem = _gang_problem(members)
         if problem:

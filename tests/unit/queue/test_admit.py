@@ -511,6 +511,11 @@ def test_a_gang_starts_whole_on_different_nodes_with_rank_0_on_the_first():
     assert nodes_of(decisions) == {"g0": "n2", "g1": "n3"}
 
 
+def test_members_are_in_the_order_of_their_ranks_whatever_the_order_of_the_list():
+    decisions = decide([gpu_node("n1"), gpu_node("n2"), gpu_node("n3")], list(reversed(gang("g", 3))))
+    assert list(nodes_of(decisions).items()) == [("g0", "n1"), ("g1", "n2"), ("g2", "n3")]
+
+
 def test_rank_0_is_on_the_first_node_although_the_last_has_less_left():
     assert nodes_of(decide([gpu_node("n1"), gpu_node("n2")], gang("g", 2, 2), tasks=[held("n2", 4)])) == {"g0": "n1", "g1": "n2"}
 
