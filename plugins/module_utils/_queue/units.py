@@ -84,7 +84,7 @@ def units_of(waiting: Iterable[Work], priorities: dict[str, int]) -> tuple[list[
 
 def _unit(members: Sequence[Work], priorities: dict[str, int]) -> Unit:
     first = members[0]
-    priority = priorities.get(first.queue, 0) if first.priority is None else first.priority
+    priority = priorities[first.queue] if first.priority is None else first.priority
     return Unit(members, key_of(first.demand, _on_host(first)), priority, max(work.since for work in members))
 
 

@@ -49,6 +49,12 @@ def test_work_that_a_person_scaled_up_is_left_alone():
     assert settled([member("a", "admitted attempt=1 node=n1 admission=k", replicas=2, gang="")], [runs("a", "n1", "complete")]) == {}
 
 
+def test_a_gang_waits_again_only_after_all_its_tasks_have_ended():
+    back = "waiting attempt=1 node=%s admission=k" + PLAN + " result=taken back: no node"
+    services = [member("a", back % "n1"), member("b", back % "n2", 1)]
+    assert settled(services, [runs("a", "n1"), runs("b", "n2", "shutdown")]) == {"b": "waiting attempt=1 node=n2 result=taken back: no node"}
+
+
 def test_a_member_that_completed_before_its_gang_was_taken_back_does_not_run_again():
     back = "waiting attempt=1 node=n1 admission=k" + PLAN + " result=taken back: no node"
     done = B + " result=complete"
