@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from ansible.plugins.action import ActionBase
 
@@ -30,6 +31,7 @@ OWN = {
 }
 MODULE = "fleet.gpu_swarm.swarm_job"
 DELAY_S = 2.0
+EXPLAIN_S = 30.0  # how often to ask why jobs wait
 
 
 class ActionModule(ActionBase):
@@ -86,10 +88,14 @@ class ActionModule(ActionBase):
         absent = self._options.get("state") == "absent"
         waits = options["wait"] and not self._task.check_mode
         reported: dict[str, str] = {}
-        answers = [first]
+        answers, reasons, explained_at = [first], report.Reasons(), time.monotonic()
 
         def query():
-            answer = answers.pop() if answers else self._ending(later) if absent else self._reconcile(later)
+            nonlocal explained_at
+            explains = bool(answers) or time.monotonic() - explained_at >= EXPLAIN_S
+            explained_at = time.monotonic() if explains else explained_at
+            answer = answers.pop() if answers else self._ending(later) if absent else self._reconcile({**later, "explain": explains})
+            answer = reasons.fill(answer, explains)
             for line in report.state_changes(answer, reported):
                 self._show(line)
             problems.extend(problem_text for problem_text in answer["problems"] if problem_text not in problems)

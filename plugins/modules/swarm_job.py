@@ -167,6 +167,11 @@ options:
     type: str
     choices: [never, failed, always]
     default: never
+  explain:
+    description: Whether to say why jobs wait in their queue. For this, the module reads all services and tasks of the swarm.
+    type: bool
+    default: true
+    version_added: 0.4.0
   wait:
     description: Whether to wait until all jobs are over.
     type: bool
@@ -348,6 +353,7 @@ def run(params, check_mode):
     if params.get("x_gpu") and placement is None and all_jobs.missing(wanted):
         return {**NOTHING, "unplaced": True}
     records = all_jobs.present(wanted, params["retries"], params["again"], (placement or {}).get("nodes"))
+    records = all_jobs.explained(records) if params["explain"] else records
     over = [job for job in records if not job["left"]]
     before, after = queue_options.describe_changes(all_jobs.relabelled)
     return {

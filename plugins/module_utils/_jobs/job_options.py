@@ -44,6 +44,7 @@ RUN_OPTIONS: dict[str, dict[str, Any]] = {
     "placement": {"type": "dict"},
     "again": {"type": "str", "choices": ["never", "failed", "always"], "default": "never"},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    "explain": {"type": "bool", "default": True},
     "wait": {"type": "bool", "default": True},
     "wait_timeout": {"type": "int", "default": 3600},
     "log_directory": {"type": "path", "default": DIRECTORY},

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from .._queue import attempts, by_hand, queue_state
+from .._queue import attempts, by_hand, queue_state, queue_view
 from .._queue.queue_state import State, state_of
 from .._queue.queues import Queue
 from .._queue.reasons import no_queue
@@ -26,6 +26,7 @@ from .queue_options import CHANGEABLE
 
 WAITING, HELD, CANCELLED = "waiting", "held", "cancelled"
 _FAILED = "failed: "
+_WITH_REASON = (queue_view.WAITING, queue_view.REFUSED, queue_view.LOST)  # states in the view of the queues
 _RELEASE = "%s; 'gpu-swarm release %s' lets it run"
 
 
@@ -84,7 +85,13 @@ def _result(service: Mapping[str, Any], state: State, task: Mapping[str, Any] | 
         return _result_of(state.result)
     if state.state == queue_state.HELD:
         return HELD, _RELEASE % (state.result or "somebody held it", service["Spec"]["Name"])
-    return WAITING, _why_it_cannot_start(service, queues) or (job_progress.LAST_TRY % state.result if state.result else "")
+    former = state.result or _error_of_ended(service["Spec"]["TaskTemplate"], task)
+    return WAITING, _why_it_cannot_start(service, queues) or (job_progress.LAST_TRY % former if former else "")
+
+
+def _error_of_ended(template: Mapping[str, Any], task: Mapping[str, Any] | None) -> str:
+    """Return why the last try failed by itself. A task that its queue stopped has no reason of its own."""
+    return one_shot.state_of_try(template, task)[1] if task and task["Status"]["State"] in ("failed", "rejected") else ""
 
 
 def _result_of(text: str) -> tuple[str, str]:
@@ -103,6 +110,18 @@ def _why_it_cannot_start(service: Mapping[str, Any], queues: Mapping[str, Queue]
     if found and found.queue not in queues:
         return no_queue(found.queue, queues).text
     return found.problem if found else ""
+
+
+def has_reason(job: Mapping[str, Any]) -> bool:
+    """Return whether the view of the queues may know why the job does not run."""
+    return job["state"] in (WAITING, one_shot.STOPPING)
+
+
+def with_reason(job: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record with the reason of its row in the view of the queues."""
+    is_last_try = job["state"] == WAITING and job["error"].startswith(job_progress.LAST_TRY % "")
+    texts = [row["text"], job["error"] if is_last_try else ""] if row["state"] in _WITH_REASON and row["text"] else [job["error"]]
+    return {**job, "error": "; ".join(filter(None, texts))}
 
 
 def worst_of(jobs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:

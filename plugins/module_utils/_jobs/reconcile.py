@@ -19,6 +19,7 @@ from .._ledger.ledger import swarm_state
 from .._ledger.listed import Listed
 from .._mask import mask_values
 from .._queue import queues
+from .._queue.queue_view import view_of
 from .._queue.settle import View
 from .._queue.submission import why_never
 from .._queue.waiting import TIME_LIMIT
@@ -48,6 +49,7 @@ class Jobs:
         self._files = files
         self._labels: Mapping[str, Any] = {}
         self._now = epoch(manager.time)
+        self._known_queues: Mapping[str, queues.Queue] | None = None
         self.changed = False
         self.problems: list[str] = []
         self.submitted: list[Job] = []
@@ -70,7 +72,9 @@ class Jobs:
 
     def _queues(self) -> Mapping[str, queues.Queue]:
         """Return the queues of the swarm. Raises GpuSwarmError if their label is unreadable."""
-        return queues.from_label((self._manager.spec.get("Labels") or {}).get(queues.LABEL))
+        if self._known_queues is None:
+            self._known_queues = queues.from_label((self._manager.spec.get("Labels") or {}).get(queues.LABEL))
+        return self._known_queues
 
     # -- jobs that should exist -----------------------------------------------------------------------------------------------------
 
@@ -91,6 +95,15 @@ class Jobs:
         if missing and not self._check_mode:
             self._read()
         return [record for unit in _units(wanted) for record in self._advance_unit(unit, retries, again)]
+
+    def explained(self, records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return the records in which jobs of a queue say why they wait, or whether their node is lost. Reads all services and tasks of the swarm."""
+        queued = {service["ID"] for service in self._services.values() if queued_job.is_queued(service["Spec"])}
+        unexplained = {job["id"] for job in records if job["id"] in queued and queued_job.has_reason(job)}
+        if not unexplained:
+            return list(records)
+        rows = {row["service_id"]: row for row in view_of(self._listed(), self._manager.spec, self._now or 0.0)["work"]}
+        return [queued_job.with_reason(job, rows[job["id"]]) if job["id"] in unexplained.intersection(rows) else job for job in records]
 
     def _is_there(self, job: Job) -> bool:
         service = self._services.get(job.service)

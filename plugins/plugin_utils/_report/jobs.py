@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...module_utils._jobs.queued_job import WAITING
 from ...module_utils._view import table as tables
 
 MAX_LINES = 20  # how many lines to print at a time, because an array may have a thousand jobs
@@ -23,11 +24,31 @@ def state_changes(answer: Mapping[str, Any], reported: dict[str, str]) -> list[s
     lines = []
     for name, members in _units(answer["jobs"]).items():
         state = _describe_state(members)
-        if reported.get(name) != state:
-            reported[name] = state
+        # The reason of waiting work changes whenever something ends, and is in the table.
+        compared = _states(members) if _states(members) == WAITING else state
+        if reported.get(name) != compared:
+            reported[name] = compared
             lines.append(f"{name}: {state}")
     omitted = len(lines) - MAX_LINES
     return lines if omitted <= 0 else [*lines[:MAX_LINES], f"and {omitted} more"]
+
+
+class Reasons:
+    """Remembers why jobs wait, because only some answers explain it."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, int, str]] = {}
+
+    def fill(self, answer: Mapping[str, Any], is_explained: bool) -> dict[str, Any]:
+        """Return the answer with the last known reason of each job that still waits for the same try."""
+        if is_explained:
+            self._known = {job["service"]: (job["state"], job["tries"], job["error"]) for job in answer["jobs"] if job["state"] == WAITING}
+            return dict(answer)
+        return {**answer, "jobs": [{**job, "error": self._reason(job) or job["error"]} for job in answer["jobs"]]}
+
+    def _reason(self, job: Mapping[str, Any]) -> str:
+        state, tries, reason = self._known.get(job["service"], ("", 0, ""))
+        return reason if (state, tries) == (job["state"], job.get("tries")) else ""
 
 
 def _units(jobs: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:

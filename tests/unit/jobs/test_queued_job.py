@@ -85,7 +85,9 @@ def test_a_failed_job_waits_once_more_for_each_retry(run, rounds, swarm, tmp_pat
     assert (shown(ended), ended["changed"]) == ([("failed", True)], False)  # its queue has not seen it
     rounds(1)
     again = run(retries=1)
-    assert (shown(again), again["changed"], again["jobs"][0]["error"]) == ([("waiting", True)], True, "the last try: task: non-zero exit (3)")
+    assert (shown(again), again["changed"]) == ([("waiting", True)], True)
+    assert again["jobs"][0]["error"].endswith("; the last try: task: non-zero exit (3)")
+    assert run(retries=1, explain=False)["jobs"][0]["error"] == "the last try: task: non-zero exit (3)"
     assert swarm.services_now["id" + short(swarm)]["Spec"]["Mode"]["Replicated"]["Replicas"] == 1  # so swarm keeps the log
     rounds(2)
     assert [(one["state"], one["tries"], one["retried"]) for one in run(retries=1)["jobs"]] == [("running", 2, 1)]
@@ -137,6 +139,32 @@ def test_a_held_job_is_not_waited_for_and_again_releases_it(run, rounds, swarm):
     assert shown(run(again="failed")) == [("waiting", True)]
     rounds(2)
     assert (shown(run()), len(swarm.began)) == ([("running", True)], 2)
+
+
+def test_a_waiting_job_says_why_it_waits_and_only_then_everything_is_read(run, rounds, swarm):
+    swarm.nodes_now = [gpu_node("n1", 2)]
+    run()
+    rounds(2)
+    run(name="other")
+    rounds(2)
+    swarm.calls.clear()
+    assert run(name="other")["jobs"][0]["error"] == "it is next, and host-n1 is kept for it; it starts at 2026-11-20T13:01:15Z at the latest"
+    assert "all tasks" in swarm.calls
+    swarm.calls.clear()
+    assert run(name="other", explain=False)["jobs"][0]["error"] == ""
+    run(name="train")  # it runs
+    assert "all tasks" not in swarm.calls
+
+
+def test_a_job_on_a_node_that_does_not_answer_says_how_it_runs_elsewhere(run, rounds, swarm):
+    run()
+    rounds(2)
+    (task,) = swarm.tasks_now
+    task["DesiredState"] = "shutdown"
+    next(node for node in swarm.nodes_now if node["ID"] == task["NodeID"])["Status"]["State"] = "down"
+    result = run()
+    assert shown(result) == [("stopping", True)]
+    assert f"does not answer, so its container may still run; 'gpu-swarm retry {name_of(swarm)}' runs it elsewhere" in result["jobs"][0]["error"]
 
 
 def test_a_cancelled_job_is_not_retried(run, rounds, swarm):

@@ -14,7 +14,10 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager imp
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._swarm.manager_options import CONNECTION_OPTIONS
 from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_job as module
 
-PLAIN = {"name": "train", "image": "cuda:13", "gpus": 1, "kind": "NVIDIA-GPU", "time_limit": 0, "retries": 0, "again": "never", "state": "present"}
+PLAIN = {
+    "name": "train", "image": "cuda:13", "gpus": 1, "kind": "NVIDIA-GPU", "time_limit": 0, "retries": 0, "again": "never", "state": "present",
+    "explain": True,
+}  # fmt: skip
 FLEET = [node(resources=named("GPU-1", "GPU-2"))]
 
 

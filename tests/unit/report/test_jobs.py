@@ -56,3 +56,15 @@ def test_a_reason_that_all_members_share_names_no_rank():
     said: dict[str, str] = {}
     answer = {"jobs": [member(rank, "waiting", tries=0, error="no room") for rank in (0, 1)]}
     assert jobs.state_changes(answer, said) == ["big-1 (2 nodes): waiting: no room"]
+
+
+def test_the_reason_of_a_waiting_job_is_printed_once_and_kept_for_the_table():
+    said: dict[str, str] = {}
+    reasons = jobs.Reasons()
+    first = reasons.fill({"jobs": [job("a", "waiting", 1, error="no room"), job("b", "failed", error="exit 1")]}, True)
+    assert jobs.state_changes(first, said) == ["a: waiting: no room", "b: failed: exit 1"]
+    second = reasons.fill({"jobs": [job("a", "waiting", 1), job("b", "failed", error="exit 1")]}, False)
+    assert [one["error"] for one in second["jobs"]] == ["no room", "exit 1"]
+    assert jobs.state_changes(reasons.fill({"jobs": [job("a", "waiting", 1, error="it is next")]}, True), said) == []
+    again = reasons.fill({"jobs": [job("a", "waiting", 2, error="the last try: exit 1")]}, False)
+    assert [one["error"] for one in again["jobs"]] == ["the last try: exit 1"]
