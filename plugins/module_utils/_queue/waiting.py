@@ -34,6 +34,7 @@ STACK = "com.docker.stack.namespace"
 LONGEST = 100  # characters of a name or an owner in a label
 
 _GANG = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.-]{0,62}):(?P<rank>[0-9]{1,3})/(?P<size>[0-9]{1,3})(?P<any> any)?")
+_FRACTION = re.compile(r"\.[0-9]{1,9}")
 _PRIORITY = re.compile(r"-?[0-9]{1,4}")
 
 
@@ -220,7 +221,7 @@ def _work(service: Mapping[str, Any], found: Read, queues: Mapping[str, Queue]) 
         found.name,
         found.queue,
         found.owner,
-        epoch(service.get("CreatedAt")) or 0.0,
+        _created(service.get("CreatedAt")),
         demand_of(as_submitted(service, found.state)),
         _priority(labels.get(PRIORITY)),
         time_limit_of(service, queues.get(found.queue)),
@@ -228,6 +229,12 @@ def _work(service: Mapping[str, Any], found: Read, queues: Mapping[str, Queue]) 
         found.state.keeps,
         found.state.avoids,
     )
+
+
+def _created(stamp: str | None) -> float:
+    """Return when the service was created, with the fraction of the second: the entries of an array keep their order."""
+    fraction = _FRACTION.search(stamp or "")
+    return (epoch(stamp) or 0.0) + (float(fraction.group()) if fraction else 0.0)
 
 
 def _priority(text: str | None) -> int | None:

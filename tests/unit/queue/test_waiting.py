@@ -38,7 +38,7 @@ def test_a_waiting_service_is_read():
     found = read(queued(owner="alice", priority="5", time_limit="8h", state="waiting attempt=1 released=1 keeps=n7 avoids=n2"), QUEUES)
     assert (found.service_id, found.name, found.queue, found.owner, found.problem) == ("idtrain", "train", "research", "alice", "")
     work = found.work
-    assert (work.since, work.priority, work.time_limit_s, work.gang) == (epoch(CREATED), 5, 8 * 3600, None)
+    assert (work.since, work.priority, work.time_limit_s, work.gang) == (pytest.approx(epoch(CREATED) + 0.123456, abs=1e-5), 5, 8 * 3600, None)
     assert (work.keeps, work.avoids, work.amounts) == (("n7",), ("n2",), {GPU: 2})
     assert found.state.attempt == 1
 
