@@ -36,7 +36,7 @@ E2E_MEMBERS = [f"{E2E}/test_{name}.py" for name in MEMBERS]
 E2E_SWARM = [f"{E2E}/test_swarm_faults.py", f"{E2E}/test_leader_changes.py"]
 # Each of these files boots small fleets for itself, or needs no fleet.
 APART = (
-    "air_gap", "controllers", "day", "deprovision", "example_servers", "execution_environment", "leave_no_trace", "recipes", "record",
+    "air_gap", "controllers", "day", "deprovision", "example_servers", "execution_environment", "leave_no_trace", "queue", "recipes", "record",
     "repository_packages", "rpm", "ssh", "two_swarms", "upgrade", "workloads",
 )  # fmt: skip
 E2E_APART = [f"{E2E}/test_{name}.py" for name in APART]
@@ -52,7 +52,7 @@ OFTEN = ("-m", "not rare")
 LIMIT_S, RARE_LIMIT_S = 3600, 7200
 # Tests for Docker 20.10 and 26.1. In these stages, nodes have the newest Docker instead of 26.1.
 NEWEST = "-newest"
-E2E_NEWEST = [f"{E2E}/test_{name}.py" for name in ("versions", "health")]
+E2E_NEWEST = [f"{E2E}/test_{name}.py" for name in ("versions", "health", "queue")]
 MOLECULE_NEWEST = ("policies", "health")
 # tests/e2e/test_health.py and test_isolation.py test the same on other nodes, partly in `make test`.
 MOLECULE_RARE = ("health", "isolation")

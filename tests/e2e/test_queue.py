@@ -1,0 +1,191 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Queues on a fleet with Docker 20.10 and 26.1: work is submitted with the Docker CLI, waits in order, and runs once, whatever fails meanwhile."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .fleet import Fleet, Run, of_its_own, wait_until
+from .swarm import stopped, the_leader, works
+from .work_in_queues import UNIT, Queued
+
+MANAGERS, GPU_NODES = ["m1", "m2", "m3"], ["g1", "g2"]
+# Each release of Docker has a manager and a node.
+FLEET = """
+vars:
+  nvidia_container_toolkit_repository: http://lab-repo/libnvidia-container
+nodes:
+  m1: {groups: [swarm_managers]}
+  m2: {groups: [swarm_managers], image: debian12}
+  m3: {groups: [swarm_managers]}
+  g1: {gpus: t4x4, toolkit: 1.20.0}
+  g2: {gpus: t4x4, toolkit: 1.20.0, image: debian12}
+"""
+QUEUES = {"research": {"weight": 3}, "teaching": {}, "large": {"time_limit": "none"}}
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[Fleet]:
+    work, given = tmp_path_factory.mktemp("queue"), pytestconfig.getoption("--fleet")
+    yield from [Fleet.of(given, work)] if given else of_its_own(f"{pytestconfig.getoption('--name')}-queue", FLEET, work)
+
+
+@pytest.fixture(scope="module")
+def inventory(fleet: Fleet) -> Path:
+    return fleet.inventory(swarm_managers=MANAGERS, gpu_nodes=GPU_NODES)
+
+
+@pytest.fixture(scope="module")
+def first(fleet: Fleet, inventory: Path) -> Run:
+    run = provision(fleet, inventory)
+    assert run.rc == 0, run.output
+    return run
+
+
+@pytest.fixture
+def queued(fleet: Fleet, first: Run) -> Iterator[Queued]:
+    found = Queued(fleet, GPU_NODES, MANAGERS)
+    yield found
+    found.open("active")
+    found.nothing_left()
+
+
+def provision(fleet: Fleet, inventory: Path, *arguments: str, queues: dict[str, object] | None = None) -> Run:
+    wanted = QUEUES if queues is None else queues
+    return fleet.playbook(inventory, "-e", json.dumps({"gpu_swarm_queues": wanted}), *arguments)
+
+
+def label(fleet: Fleet) -> str | None:
+    labels = fleet["m2"].docker_json("info", "--format", "{{json .Swarm.Cluster.Spec.Labels}}")
+    return labels.get("gpu-swarm.queues")
+
+
+def test_provision_keeps_the_queues_in_the_swarm(fleet: Fleet, inventory: Path, first: Run) -> None:
+    written = label(fleet)
+    assert json.loads(written or "") == QUEUES
+    checked = provision(fleet, inventory, "--check", "--diff", queues={"research": {"weight": 2}})
+    assert (checked.rc, label(fleet)) == (0, written), checked.output
+    assert "research changes from weight: 3 to weight: 2; large is removed, and its work waits; teaching is removed" in checked.output
+    wrong = provision(fleet, inventory, queues={"research": {"weight": 0}})
+    assert (wrong.rc, wrong.recap["m1"]["ok"], label(fleet)) == (2, 0, written), wrong.output
+    again = provision(fleet, inventory, "--diff")
+    assert (again.rc, set(again.changed().values())) == (0, {0}), again.output
+
+
+def test_work_from_an_old_docker_runs_once_and_its_log_stays(queued: Queued) -> None:
+    queued.by = "m2"
+    queued.submit("train")
+    node = queued.await_running("train", seconds=20)["train"]
+    state = queued.await_state("train", "admitted attempt=1 ")
+    assert f" node={queued.node_id(node)} " in state
+    queued.end("train")
+    queued.await_state("train", "over attempt=1 ", " result=complete")
+    assert queued.manager.docker("service", "logs", "--raw", "train") == "train is done"
+    assert queued.spec("train")["Mode"] == {"Replicated": {"Replicas": 1}}
+    # A rollback, or anybody who scales it to 0, would have it run again. It is held instead.
+    queued.manager.docker("service", "scale", "--detach", "train=0")
+    queued.await_state("train", "held attempt=1 ", " result=it was scaled to 0 after it was admitted, and would run again")
+    queued.submit("next")
+    queued.end("next")
+    queued.await_state("next", "over attempt=1 ")
+    assert queued.state("train").startswith("held")
+    assert queued.began() in (["train", "next"], ["next", "train"])
+
+
+def test_two_arrays_share_the_cards_by_weight_and_a_whole_machine_gets_its_machine(queued: Queued) -> None:
+    """Of eight cards, the weights 3 and 1 give six to research. Then a job waits for a whole machine, and later work does not delay it."""
+    queued.open("pause")
+    for number in range(7):
+        queued.submit(f"alice-{number}", owner="alice")
+    for number in range(7):
+        queued.submit(f"bob-{number}", queue="teaching", owner="bob")
+    queued.open("active")
+    wait_until("eight tasks", lambda: len(queued.running()) == 8, shown=queued.shown)
+    before = queued.running()
+    assert Counter(name.partition("-")[0] for name in before) == {"alice": 6, "bob": 2}
+    assert Counter(before.values()) == {"g1": 4, "g2": 4}
+    queued.remove(*(name for name in queued.names() if name not in before))
+
+    queued.submit("whole", queue="large", gpus=4)
+    kept = queued.await_state("whole", "waiting keeps=").partition("=")[2]
+    (machine,) = [name for name in GPU_NODES if queued.node_id(name) == kept]
+    (other,) = {*GPU_NODES} - {machine}
+    queued.submit("late-0")
+    queued.submit("late-1")
+    # One card of each machine becomes free. Only the other machine takes one more small task.
+    ended = [min(name for name, node in before.items() if node == place) for place in GPU_NODES]
+    queued.end(*ended)
+    wait_until("one more task", lambda: len({*queued.running()} - {*before}) == 1, shown=queued.shown)
+    queued.end(*(name for name, node in before.items() if node == machine))
+    running = queued.await_running("whole")
+    assert [name for name, node in running.items() if node == machine] == ["whole"]
+    assert Counter(name.partition("-")[0] for name, node in running.items() if node == other)["late"] == 1
+    queued.end("all")
+    for name in (*before, "whole", "late-0", "late-1"):
+        queued.await_state(name, "over attempt=1 ", " result=complete", 90)
+    assert Counter(queued.began()) == dict.fromkeys((*before, "whole", "late-0", "late-1"), 1)
+
+
+def test_work_survives_a_leader_that_is_killed_right_after_it_was_admitted(queued: Queued, fleet: Fleet) -> None:
+    """The new leader places the task. The service of the former leader sees that it leads no longer, so the new one need not wait."""
+    leader = the_leader(fleet)
+    queued.by = next(name for name in MANAGERS if name != leader)
+    queued.submit("train")
+    queued.await_state("train", "admitted")
+    fleet[leader].dockerd("kill --signal KILL")
+    wait_until("the managers to be back", lambda: all(works(fleet, name) for name in MANAGERS), shown=queued.shown)
+    queued.await_running("train")
+    queued.submit("next")
+    queued.await_running("next")
+    queued.end("all")
+    for name in ("train", "next"):
+        queued.await_state(name, "over attempt=1 ", " result=complete")
+    assert Counter(queued.began()) == {"train": 1, "next": 1}
+
+
+def test_work_of_a_lost_node_does_not_run_elsewhere_while_its_container_may_run(queued: Queued, fleet: Fleet) -> None:
+    """dockerd of the node does not answer, and its containers go on. Swarm stops the task when the node is back."""
+    queued.submit("train")
+    node = queued.await_running("train")["train"]
+    node_id = queued.node_id(node)
+    fleet[node].run("systemctl", "kill", "--signal", "STOP", "docker.service")
+    try:
+        form = ("--format", "{{.Status.State}}")
+        wait_until("the node to be lost", lambda: queued.manager.docker("node", "inspect", *form, node_id) == "down", shown=queued.shown)
+        (other,) = {*GPU_NODES} - {node}
+        queued.submit("next")  # its admission shows that rounds go on
+        wait_until("the next work", lambda: "next" in fleet[other].docker("ps", "--format", "{{.Names}}"), shown=lambda: queued.state("next"))
+        assert queued.state("train").startswith("admitted attempt=1 ")
+    finally:
+        fleet[node].run("systemctl", "kill", "--signal", "CONT", "docker.service")
+    state = queued.await_state("train", "over attempt=1 ")
+    assert " result=failed: it was stopped (shutdown)" in state
+    assert Counter(queued.began())["train"] == 1
+
+
+@pytest.mark.rare
+def test_if_the_leader_is_gone_another_manager_admits_after_three_minutes(queued: Queued, fleet: Fleet) -> None:
+    leader = the_leader(fleet)
+    queued.by = next(name for name in MANAGERS if name != leader)
+    queued.submit("train")
+    queued.await_running("train")
+    queued.submit("next", gpus=4)
+    queued.await_running("next")
+    with stopped(fleet, leader):
+        fleet[leader].run("systemctl", "stop", UNIT)
+        queued.submit("later")
+        queued.end("all")
+        queued.await_running("later", seconds=300)
+        queued.await_state("train", "over attempt=1 ", " result=complete")
+        fleet[leader].run("systemctl", "start", UNIT)
+    queued.end("all")
+    queued.await_state("later", "over attempt=1 ", " result=complete")
+    assert max(Counter(queued.began()).values()) == 1
