@@ -31,7 +31,7 @@ def why_never(specs: Sequence[Mapping[str, Any]], queues: Mapping[str, Queue], s
     problem = next((one.problem for one in found if one.problem), "")
     if problem:
         return problem
-    units, problems = units_of([one.work for one in found if one.work], {})
+    units, problems = units_of([one.work for one in found if one.work], {name: queue.priority for name, queue in queues.items()})
     if problems:
         return problems[0][1]
     fleet = Fleet(state, [])
