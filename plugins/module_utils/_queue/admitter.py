@@ -187,7 +187,8 @@ def _full_list(
                 waiting.append(without_container(task))
             yield task
 
-    listed = Listed(nodes, each_task(), manager.services(), now)
+    # The services of queues are in memory already. A second copy of 10,000 services would take 100 MiB.
+    listed = Listed(nodes, each_task(), [services.get(service["ID"], service) for service in manager.each_service()], now)
     state = swarm_state(listed, PREFIX)
     return state, _by_service(own), moved_work(waiting, listed.services, state.census)
 

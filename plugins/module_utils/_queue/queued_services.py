@@ -61,7 +61,7 @@ class QueuedServices:
         now = self._clock()
         listed, self._listed = self._listed, None  # if reading fails, all services are listed next time
         if listed is None or now - listed >= (LISTENING_S if self.listens else POLL_S) or _ALL in ids or len(ids) > MOST_READ:
-            self._services = {service["ID"]: service for service in manager.each_service(QUEUE)}
+            self._services = {service["ID"]: _without_former_template(service) for service in manager.each_service(QUEUE)}
             listed = now
         else:
             for service_id in sorted(ids):
@@ -76,4 +76,10 @@ class QueuedServices:
         except NotFound:
             return
         if QUEUE in (service["Spec"].get("Labels") or {}):
-            self._services[service_id] = service
+            self._services[service_id] = _without_former_template(service)
+
+
+def _without_former_template(service: dict[str, Any]) -> dict[str, Any]:
+    """Return the service without the half of it that nobody needs. There may be 10,000 services."""
+    former = service.get("PreviousSpec")
+    return dict(service, PreviousSpec={key: value for key, value in former.items() if key != "TaskTemplate"}) if former else service

@@ -60,6 +60,16 @@ def test_without_events_the_list_is_read_more_often(services, swarm, listens, pa
     assert swarm.calls == calls
 
 
+def test_the_former_template_of_a_service_is_not_kept_in_memory(services, swarm):
+    swarm.change("a", lambda spec: spec["Labels"].update(new="label"))
+    services.changed("ida")
+    kept = services.read(swarm)["ida"]
+    assert kept["PreviousSpec"].keys() == {"Name", "Labels", "Mode"}
+    assert "TaskTemplate" in kept["Spec"]
+    services.changed("")
+    assert services.read(swarm)["ida"] == kept
+
+
 def test_after_a_failure_the_changed_services_are_still_read(services, swarm):
     services.changed("ida")
     working, swarm.service = swarm.service, failing

@@ -160,7 +160,10 @@ class QueueSwarm:
             raise OutOfSequence("update out of sequence")
         self.version, self.labels = self.version + 1, dict(spec["Labels"])
 
-    def each_service(self, label):
+    def each_service(self, label=""):
+        if not label:
+            yield from self.services()
+            return
         self.calls.append("list services")
         yield from copy.deepcopy([one for one in self.services_now.values() if label in one["Spec"]["Labels"]])
 
