@@ -124,12 +124,29 @@ def _verdict_on_job(service: Mapping[str, Any], tasks: Sequence[TaskSummary], en
 
 
 class Candidate(NamedTuple):
-    """A service that may be removed. ``name`` is the name of its job. All entries of an array have the same name."""
+    """A service that may be removed. ``name`` is the name of its job. All entries of an array have the same name.
+
+    ``gang`` is the name of its gang, if the job runs on several nodes.
+    """
 
     service_id: str
     service: str
     name: str
     verdict: Verdict
+    gang: str = ""
+
+
+def with_verdicts_of_gangs(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the candidates, of which all members of a gang have the same verdict. So a gang stays or is removed as a whole."""
+    gangs: dict[str, list[Verdict]] = {}
+    for candidate in candidates:
+        gangs.setdefault(candidate.gang or candidate.service, []).append(candidate.verdict)
+    return [candidate._replace(verdict=_verdict_of_gang(gangs[candidate.gang or candidate.service])) for candidate in candidates]
+
+
+def _verdict_of_gang(verdicts: Sequence[Verdict]) -> Verdict:
+    decisive = min(verdicts, key=lambda verdict: (None, FAILED, COMPLETE).index(verdict.state))
+    return decisive._replace(ended=max((verdict.ended for verdict in verdicts if verdict.ended is not None), default=None))
 
 
 class Rules(NamedTuple):
@@ -150,15 +167,16 @@ def split_by_rules(
     named."""
     removed: list[Candidate] = []
     kept: list[tuple[Candidate, str]] = []
-    number_by_name: dict[str, int] = {}
+    units_by_name: dict[str, set[str]] = {}  # a gang counts once
     for candidate in sorted(candidates, key=lambda item: (-(item.verdict.ended or 0.0), item.service)):
         reason = candidate.verdict.text if candidate.verdict.state is None else None
         if candidate.verdict.state == FAILED and not rules.failed:
             reason = "it failed: %s" % candidate.verdict.text
         if not reason and candidate.service not in named:
-            number_by_name[candidate.name] = number_by_name.get(candidate.name, 0) + 1
+            units = units_by_name.setdefault(candidate.name, set())
+            units.add(candidate.gang or candidate.service)
             age = None if now is None or candidate.verdict.ended is None else now - candidate.verdict.ended
-            if number_by_name[candidate.name] <= rules.keep_last:
+            if len(units) <= rules.keep_last:
                 reason = "it is one of the last %d of %s" % (rules.keep_last, candidate.name)
             elif rules.older_than and (age is None or age < rules.older_than):
                 reason = "it ended less than %d s ago" % rules.older_than

@@ -20,6 +20,7 @@ from typing import Any, Collection, Iterable, Mapping, NamedTuple
 
 from .._errors import GpuSwarmError
 from .._queue import queue_state
+from .._queue.waiting import GANG
 from .._swarm.manager import Manager, NotFound, OutOfSequence
 from .._swarm.owned_labels import QUEUE
 from .._tasks.tasks import is_job_service
@@ -67,9 +68,11 @@ def candidates(manager: Manager, wanted: Wanted) -> list[Candidate]:
             tasks[task["ServiceID"]].append(finished.summarise(task))
     result = []
     for service_id, service in selected.items():
-        name = service["Spec"]["Labels"].get(wanted.prefix + JOB) or service["Spec"]["Name"]
-        result.append(Candidate(service_id, service["Spec"]["Name"], name, finished.verdict_on(service, tasks[service_id])))
-    return result
+        labels = service["Spec"]["Labels"]
+        gang = (labels.get(GANG) or "").partition(":")[0]
+        name = labels.get(wanted.prefix + JOB) or gang or service["Spec"]["Name"]
+        result.append(Candidate(service_id, service["Spec"]["Name"], name, finished.verdict_on(service, tasks[service_id]), gang))
+    return finished.with_verdicts_of_gangs(result)
 
 
 def _needed_fields(service: Mapping[str, Any]) -> dict[str, Any]:

@@ -131,6 +131,29 @@ def test_these_jobs_are_removed(options, removed):
     assert all(reason for _one, reason in kept)
 
 
+def of_gang(gang, *verdicts):
+    return [candidate(f"{gang}-{rank}", ended, "g", state, text)._replace(gang=gang) for rank, (state, ended, text) in enumerate(verdicts)]
+
+
+def test_a_gang_is_removed_as_a_whole_or_not_at_all():
+    complete = of_gang("g1", ("complete", 100.0, ""), ("complete", 300.0, ""))
+    failed = of_gang("g2", ("complete", 100.0, ""), ("failed", 50.0, "exit 1"))
+    runs = of_gang("g3", ("failed", 10.0, "exit 1"), (None, None, "it runs"))
+
+    def split(older_than=0, keep_last=0, failed_too=False):
+        both = finished.with_verdicts_of_gangs([*complete, *failed, *runs])
+        found, kept = finished.split_by_rules(both, [], finished.Rules(older_than, keep_last, failed_too), now=1000.0)
+        return sorted(one.service for one in found), {one.service: reason for one, reason in kept}
+
+    removed, kept = split()
+    assert removed == ["g1-0", "g1-1"]
+    assert kept == {"g2-0": "it failed: exit 1", "g2-1": "it failed: exit 1", "g3-0": "it runs", "g3-1": "it runs"}
+    assert split(failed_too=True)[0] == ["g1-0", "g1-1", "g2-0", "g2-1"]
+    assert split(older_than=800)[0] == []  # its last member ended 700 seconds ago
+    assert split(keep_last=1)[0] == []
+    assert split(keep_last=1, failed_too=True)[0] == ["g2-0", "g2-1"]
+
+
 def test_a_job_with_an_unknown_end_is_not_old():
     found, _kept = finished.split_by_rules([candidate("a", None)], [], finished.Rules(older_than=1, keep_last=0, failed=False), now=1000.0)
     assert not found
