@@ -44,6 +44,7 @@ def bare_loop(nvml):
     queried = (
         (nvml.nvmlDeviceGetUUID,),
         (nvml.nvmlDeviceGetName,),
+        (nvml.nvmlDeviceGetSerial,),
         (nvml.nvmlDeviceGetMinorNumber,),
         (nvml.nvmlDeviceGetCudaComputeCapability,),
         (nvml.nvmlDeviceGetArchitecture,),
@@ -90,7 +91,7 @@ def _seconds(work):
 def _time(library):
     nvml, own = __import__("pynvml"), collection.module("module_utils._gpu.nvml")
     held = own.open_nvml(library)  # loads the library for both readers, so that the driver does not start its cards each time
-    assert len(bare_loop(nvml)) > 18 * held.nvmlDeviceGetCount()
+    assert len(bare_loop(nvml)) > 19 * held.nvmlDeviceGetCount()
     gc.disable()
     rounds = [(_seconds(lambda: own.read_all(library)), _seconds(lambda: bare_loop(nvml))) for dummy_round in range(ROUNDS)]
     gc.enable()
