@@ -49,6 +49,12 @@ def test_work_that_a_person_scaled_up_is_left_alone():
     assert settled([member("a", "admitted attempt=1 node=n1 admission=k", replicas=2, gang="")], [runs("a", "n1", "complete")]) == {}
 
 
+@pytest.mark.parametrize(("result", "then"), [(" result=taken back: no node", "taken back: no node"), ("", "taken back")])
+def test_if_an_earlier_round_took_back_a_part_of_a_gang_the_others_follow(result, then):
+    services = [member("a", "waiting attempt=1 node=n1 admission=k" + PLAN + result), member("b", B, 1)]
+    assert settled(services, [runs("b", "n2")]) == {"b": B.replace("admitted", "waiting") + " result=" + then}
+
+
 def test_a_gang_waits_again_only_after_all_its_tasks_have_ended():
     back = "waiting attempt=1 node=%s admission=k" + PLAN + " result=taken back: no node"
     services = [member("a", back % "n1"), member("b", back % "n2", 1)]
@@ -84,6 +90,31 @@ def test_a_gang_is_stopped_if_a_planned_member_cannot_be_admitted_any_more(other
 def test_a_member_that_is_admitted_later_keeps_what_its_state_says_about_earlier_attempts():
     later = member("b", "waiting attempt=3 released=3 node=n9 avoids=n9", 1, 0)
     assert settled([member("a", A), later], [runs("a", "n1")]) == {"b": "admitted attempt=4 released=3 node=n2 admission=k avoids=n9" + PLAN}
+
+
+@pytest.mark.parametrize(
+    ("state", "state_of_task", "seconds", "after"),
+    [
+        (
+            "admitted attempt=1 node=n1 admission=k",
+            None,
+            600,
+            "held attempt=1 node=n1 result=swarm has no record of its task, so nobody knows whether it ran",
+        ),
+        (
+            "admitted attempt=1 node=n1 admission=k",
+            "pending",
+            60,
+            "waiting attempt=1 node=n1 admission=k result=taken back: swarm gave it no node within 60 s",
+        ),
+        ("waiting attempt=1 node=n1 avoids=n1,n2 result=refused: x", "failed", 600, "waiting attempt=1 node=n1 result=refused: x"),
+    ],
+)
+def test_nothing_is_written_before_its_time(state, state_of_task, seconds, after):
+    tasks = [runs("a", "n1" if state_of_task == "failed" else "", state_of_task)] if state_of_task else []
+    services = [member("a", state, gang="")]
+    assert settled(services, tasks, epoch(BEGAN) + seconds - 1) == {}
+    assert settled(services, tasks, epoch(BEGAN) + seconds) == {"a": after}
 
 
 def test_only_the_member_that_ran_too_long_says_so():
