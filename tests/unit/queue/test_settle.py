@@ -55,6 +55,16 @@ def test_if_an_earlier_round_took_back_a_part_of_a_gang_the_others_follow(result
     assert settled(services, [runs("b", "n2")]) == {"b": B.replace("admitted", "waiting") + " result=" + then}
 
 
+def test_a_member_that_was_never_admitted_stays_as_it_is_after_the_end_of_its_gang():
+    assert settled([member("a", A.replace("admitted", "over")), member("b", None, 1, 0)], []) == {}
+
+
+def test_the_order_of_the_services_does_not_matter():
+    services = [member("c", "admitted attempt=1 node=n1 admission=k", gang=""), member("b", B, 1), member("a", A)]
+    tasks = [runs("c", "n1", "complete"), runs("b", "n2", "failed"), runs("a", "n1")]
+    assert list(settled(services, tasks)) == list(settled(services[::-1], tasks)) == ["c", "a", "b"]
+
+
 def test_a_gang_waits_again_only_after_all_its_tasks_have_ended():
     back = "waiting attempt=1 node=%s admission=k" + PLAN + " result=taken back: no node"
     services = [member("a", back % "n1"), member("b", back % "n2", 1)]
