@@ -101,7 +101,7 @@ def owner_of(service: Mapping[str, Any]) -> str:
 def gang_of(service: Mapping[str, Any]) -> Gang | None:
     """Return the place of the service in its gang; None without a gang, or if the label is unreadable."""
     try:
-        return _gang(service, (service["Spec"].get("Labels") or {}).get(GANG))
+        return _place((service["Spec"].get("Labels") or {}).get(GANG))
     except GpuSwarmError:
         return None
 
@@ -246,6 +246,14 @@ def _priority(text: str | None) -> int | None:
 
 
 def _gang(service: Mapping[str, Any], text: str | None) -> Gang | None:
+    gang = _place(text)
+    if gang is None:
+        return None
+    start_timeout_of(service)
+    return gang._replace(network=network_of(service))
+
+
+def _place(text: str | None) -> Gang | None:
     if text is None:
         return None
     match = _GANG.fullmatch(text)
@@ -255,5 +263,4 @@ def _gang(service: Mapping[str, Any], text: str | None) -> Gang | None:
     if not 2 <= gang.size <= MOST_MEMBERS or gang.rank >= gang.size:
         text = "its label %s says rank %d of %d; a gang has 2 to %d members, and their ranks begin with 0"
         raise GpuSwarmError(text % (GANG, gang.rank, gang.size, MOST_MEMBERS))
-    start_timeout_of(service)
-    return gang._replace(network=network_of(service))
+    return gang

@@ -16,18 +16,23 @@ from .._printable import printable
 
 # The header of a part: its stream (1: stdout, 2: stderr, 3: an error of the manager), and its length.
 _HEADER = struct.Struct(">BxxxI")
-_MANAGER_ERROR = 3
+STDOUT, STDERR, _MANAGER_ERROR = 1, 2, 3
 
 
 def task_output(pieces: Iterable[bytes], framed: bool = True) -> Iterator[bytes]:
     """Yield the output in pieces. Raises ValueError with the manager's error. The output of a terminal has no headers (``framed`` is False)."""
+    return (data for _source, data in parts_of(pieces, framed))
+
+
+def parts_of(pieces: Iterable[bytes], framed: bool = True) -> Iterator[tuple[int, bytes]]:
+    """Yield (stream, data), with the stream STDOUT or STDERR. Raises ValueError as ``task_output`` does."""
     if not framed:
-        yield from pieces
+        yield from ((STDOUT, piece) for piece in pieces)
         return
     for source, data in _parts(pieces):
         if source == _MANAGER_ERROR:
             raise ValueError(printable(" ".join(data.decode("utf-8", "replace").split())))
-        yield data
+        yield source, data
 
 
 def _parts(pieces: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:

@@ -190,10 +190,17 @@ class Manager:
 
         With ``last``, yield only this number of lines from the end, without timestamps. Otherwise yield all lines, with timestamps.
         """
-        options = {"timestamps": 1} if last is None else {"tail": last}
+        return self._task_log(task_id, {"timestamps": 1} if last is None else {"tail": last})
+
+    def task_output(self, task_id: str, follow: bool = False) -> Iterator[bytes]:
+        """Yield the whole output of a task as the API sends it. With ``follow``, also yield what the task writes later. Then the stream may never end,
+        not even after the task."""
+        return self._task_log(task_id, {"follow": 1} if follow else {}, endless=follow)
+
+    def _task_log(self, task_id: str, options: Mapping[str, int], endless: bool = False) -> Iterator[bytes]:
         path = with_query("/tasks/%s/logs" % quote(task_id), stdout=1, stderr=1, **options)
         try:
-            with self._client.stream(path) as pieces:
+            with self._client.stream(path, endless=endless) as pieces:
                 yield from pieces
         except api.ApiError as exc:
             raise self._failure("read the log of task %s" % task_id, exc) from exc

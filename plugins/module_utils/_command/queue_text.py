@@ -1,0 +1,209 @@
+# Copyright (c) 2026, the fleet.gpu_swarm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Selects the work that somebody asks for, and shows the queues as text (pure).
+
+Private to this collection; it may change without notice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from .._printable import printable, shortened
+from .._queue.queue_view import LOST, REFUSED, RUNNING, STARTING
+from .._queue.queue_state import HELD, OVER, WAITING
+from .._queue.queues import NO_LIMIT, shown_duration
+from .._tasks.tasks import epoch
+from .._view.fold import fold, paragraphs
+from .._view.table import NOTHING, layout
+from .._view.times import duration, moment
+
+MOST_SHOWN = 30  # rows of a table; --json has all of them
+MOST_OVER = 10
+_BELOW = "     "  # the indentation of a sentence below a row
+_ADMITTED = (RUNNING, STARTING, LOST)
+
+View = Mapping[str, Any]
+Row = Mapping[str, Any]
+
+
+def selected(view: View, name: str | None) -> dict[str, Any]:
+    """Return the part of the view that belongs to a queue, an owner, a service or a gang of this name. The lists are empty if nothing does."""
+    if name is None:
+        return dict(view)
+    work = [row for row in view["work"] if name in _names(row)]
+    of_work = {row["queue"] for row in work}
+    return dict(view, queues=[queue for queue in view["queues"] if queue["queue"] in {name, *of_work}], work=work)
+
+
+def _names(row: Row) -> tuple[str, ...]:
+    return row["queue"], row["owner"], row["service"], row["service_id"], row["gang"]["name"] if row["gang"] else ""
+
+
+def ahead_of(view: View, row: Row) -> list[str]:
+    """Return the waiting services before this one, in order. The members of a gang are not ahead of each other."""
+    if row["state"] != WAITING or row["position"] is None:
+        return []
+    names = []
+    for other in view["work"]:
+        if other["service_id"] == row["service_id"]:
+            break
+        is_same_gang = row["gang"] and other["gang"] and (row["owner"], row["gang"]["name"]) == (other["owner"], other["gang"]["name"])
+        if other["state"] == WAITING and other["position"] is not None and not is_same_gang:
+            names.append(other["service"])
+    return names
+
+
+def asked(amounts: Mapping[str, int]) -> str:
+    """Return amounts such as ``2 NVIDIA-GPU``."""
+    return printable(", ".join("%d %s" % (amount, kind) for kind, amount in sorted(amounts.items()))) or "no GPU"
+
+
+def limit_of(seconds: float | None) -> str:
+    return NO_LIMIT if seconds is None else shown_duration(seconds)
+
+
+def queue_text(view: View, shown: View, name: str | None, now: float, width: int | None) -> str:
+    """Return the text for the part ``shown`` of the view that belongs to ``name``."""
+    if name is not None and len(shown["work"]) == 1 and name in (shown["work"][0]["service"], shown["work"][0]["service_id"]):
+        return work_text(view, shown["work"][0], now, width)
+    by_state: dict[str, list[Row]] = {}
+    for row in shown["work"]:
+        by_state.setdefault(RUNNING if row["state"] in _ADMITTED else row["state"], []).append(row)
+    parts = [paragraphs(["Nothing starts: %s." % view["problem"].rstrip(".")], width)] if view["problem"] else []
+    parts.append(_queues(shown["queues"], width))
+    parts.append(_part("Running", _running(by_state.get(RUNNING, []), now), by_state.get(RUNNING, []), width))
+    parts.append(_part("Waiting, in this order", _waiting(by_state.get(WAITING, []), now), by_state.get(WAITING, []), width))
+    parts.append(_part("Cannot be queued", _others(by_state.get(REFUSED, []), now), by_state.get(REFUSED, []), width))
+    parts.append(_part("Held", _others(by_state.get(HELD, []), now), by_state.get(HELD, []), width))
+    parts.append(_over(by_state.get(OVER, []), name, now, width))
+    return "\n\n".join(filter(None, parts)) if shown["queues"] or shown["work"] else "This swarm has no queues. Set gpu_swarm_queues."
+
+
+def work_text(view: View, row: Row, now: float, width: int | None) -> str:
+    """Return all that is known about one service."""
+    owner = "%s has no owner" % row["service"] if not row["owner"] else "%s belongs to %s" % (row["service"], row["owner"])
+    gang = ", rank %(rank)d of %(size)d in the gang %(name)s" % row["gang"] if row["gang"] else ""
+    lines = ["%s%s." % (owner, gang)]
+    lines.append("It asks for %s in the queue %s, for at most %s." % (asked(row["amounts"]), row["queue"], _for_limit(row)))
+    lines.append(_now_text(row, now))
+    if row["text"]:
+        lines.append("It waits, because %s." % row["text"].rstrip(".") if row["state"] == WAITING else "%s." % _capital(row["text"].rstrip(".")))
+    ahead = ahead_of(view, row)
+    if ahead:
+        lines.append("Ahead of it: %s." % shortened(ahead))
+    if row["attempt"] > 1 or (row["attempt"] and row["state"] == WAITING):
+        lines.append("Attempts so far: %d." % row["attempt"])
+    lines += ["Next: %s" % command for command in _next(row)]
+    return paragraphs(map(printable, lines), width)
+
+
+def _for_limit(row: Row) -> str:
+    return "any time" if row["time_limit_s"] is None else shown_duration(row["time_limit_s"])
+
+
+def _now_text(row: Row, now: float) -> str:
+    since = " since %s UTC (%s)" % (_moment(row["since"]), _age(row, now)) if row["since"] else ""
+    if row["state"] == RUNNING:
+        ends = "; its time limit ends it at %s UTC" % _moment(row["ends"]) if row["ends"] else ""
+        return "It runs on %s%s%s." % (row["node"], since, ends)
+    if row["state"] == WAITING:
+        return "It waits%s%s." % (" at position %d" % row["position"] if row["position"] else "", since)
+    words = {STARTING: "It starts on %s" % row["node"], LOST: "It is lost on %s, where it was" % row["node"], OVER: "It is over"}
+    return "%s%s." % (words.get(row["state"], "It is held" if row["state"] == HELD else "It cannot be queued, and is there"), since)
+
+
+def _next(row: Row) -> list[str]:
+    name = row["service"]
+    return {
+        RUNNING: ["gpu-swarm logs %s --follow" % name],
+        OVER: ["gpu-swarm logs %s" % name],
+    }.get(row["state"], [])
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+# -- tables ----------------------------------------------------------------------------------------------------------
+
+
+def _queues(queues: Sequence[Row], width: int | None) -> str:
+    rows = []
+    for one in queues:
+        kinds = sorted({*one["used"], *one["max"]})
+        uses = ["%d of %s %s" % (one["used"].get(kind, 0), one["max"][kind], kind) if kind in one["max"] else "%d %s" % (one["used"][kind], kind) for kind in kinds]
+        row = [one["queue"], one["priority"], one["weight"], "%.0f %%" % (100 * one["share"]), ", ".join(uses) or "nothing"]
+        rows.append([*row, one["running"], one["waiting"], limit_of(one["time_limit_s"])])
+    if not rows:
+        return ""
+    return "\n".join(_table(["queue", "priority", "weight", "share", "uses", "running", "waiting", "limit"], rows, [], width))
+
+
+def _running(rows: Sequence[Row], now: float) -> tuple[Sequence[str], list[list[object]]]:
+    headings = ["service", "queue", "owner", "has", "node", "for", "ends by (UTC)"]
+    return headings, [
+        [row["service"], row["queue"], row["owner"] or NOTHING, asked(row["amounts"]), row["node"] or NOTHING, _state_or_age(row, now), _moment(row["ends"])]
+        for row in rows
+    ]
+
+
+def _waiting(rows: Sequence[Row], now: float) -> tuple[Sequence[str], list[list[object]]]:
+    headings = ["#", "service", "queue", "owner", "asks for", "for"]
+    return headings, [
+        [row["position"] or NOTHING, row["service"], row["queue"], row["owner"] or NOTHING, asked(row["amounts"]), _age(row, now)] for row in rows
+    ]
+
+
+def _others(rows: Sequence[Row], now: float) -> tuple[Sequence[str], list[list[object]]]:
+    headings = ["service", "queue", "owner", "asks for", "for"]
+    return headings, [[row["service"], row["queue"], row["owner"] or NOTHING, asked(row["amounts"]), _age(row, now)] for row in rows]
+
+
+def _part(title: str, table: tuple[Sequence[str], list[list[object]]], rows: Sequence[Row], width: int | None) -> str:
+    """Return a table with the sentence of each row below the row. Without a width, the sentence is the last column."""
+    if not rows:
+        return ""
+    headings, cells = table
+    lines = _table(headings, cells[:MOST_SHOWN], [row["text"] for row in rows[:MOST_SHOWN]], width)
+    more = ["and %d more; --json lists all" % (len(rows) - MOST_SHOWN)] if len(rows) > MOST_SHOWN else []
+    return "\n".join(["%s:" % title, *lines, *more])
+
+
+def _over(rows: Sequence[Row], name: str | None, now: float, width: int | None) -> str:
+    if not rows:
+        return ""
+    if name is None:
+        return "Over: %d. 'gpu-swarm queue NAME' shows those of a queue or an owner." % len(rows)
+    latest = sorted(rows, key=lambda row: row["since"] or "", reverse=True)[:MOST_OVER]
+    cells = [[row["service"], row["queue"], row["owner"] or NOTHING, row["node"] or NOTHING, _age(row, now)] for row in latest]
+    lines = _table(["service", "queue", "owner", "node", "ago"], cells, [row["text"] for row in latest], width)
+    more = ["and %d earlier ones; --json lists all" % (len(rows) - MOST_OVER)] if len(rows) > MOST_OVER else []
+    return "\n".join(["Over, the latest first:", *lines, *more])
+
+
+def _table(headings: Sequence[str], cells: Sequence[Sequence[object]], below: Sequence[str], width: int | None) -> list[str]:
+    if width is None and any(below):
+        headings, cells, below = [*headings, "text"], [[*row, text] for row, text in zip(cells, below)], []
+    table = layout(headings, cells, width)
+    lines = list(table.head)
+    for number, row in enumerate(table.rows):
+        lines += row
+        if number < len(below) and below[number]:
+            lines += fold(below[number], width, _BELOW, _BELOW)
+    return lines
+
+
+def _state_or_age(row: Row, now: float) -> str:
+    return _age(row, now) if row["state"] == RUNNING else row["state"]
+
+
+def _age(row: Row, now: float) -> str:
+    since = epoch(row["since"])
+    return NOTHING if since is None else duration(max(0.0, now - since))
+
+
+def _moment(text: str | None) -> str:
+    return moment(epoch(text))
