@@ -44,7 +44,7 @@ ROOMS = (
     Room("plugin_utils/_classes", CONTROLLER, "classes of nodes", "which nodes x-gpu of a service means, and which image a node runs best"),
     Room("plugin_utils/_settings", CONTROLLER, "declared, checked", "the settings of playbooks and roles: declared once, checked before a change"),
     Room("module_utils/_manager", MANAGER, "between two runs", "a manager's service: pauses nodes, serves queues, writes metrics, record, page"),
-    Room("module_utils/_command", MANAGER, "gpu-swarm", "the command gpu-swarm: shows the fleet to people who are logged in on a manager"),
+    Room("module_utils/_command", MANAGER, "gpu-swarm", "the command gpu-swarm: shows the fleet on a manager, and changes the work of queues"),
     Room("module_utils/_page", MANAGER, "one HTML file", "the page of the fleet: which data it shows, and the HTML file"),
     Room("module_utils/_view", MANAGER, "what people see", "the status and its tables, as managers and playbooks show them"),
     Room("module_utils/_jobs", MANAGER, "one-shot work", "jobs as services that run once: submitted, tried again, their logs saved, removed"),

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The command gpu-swarm on managers: shows the fleet to people who are logged in there. It changes nothing.
+"""The command gpu-swarm on managers: shows the fleet to people who are logged in there, and changes the work of queues for them.
 
 Private to this collection; it may change without notice.
 """
@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import time
-from typing import Any, Callable, Mapping, NamedTuple, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from .._errors import GpuSwarmError
 from .._printable import printable, printable_lines
@@ -25,15 +25,20 @@ from .._view.record_text import csv_of, text_of
 from .._view.status import only_service, outcome, service_row
 from .._view.status_text import SECTIONS, Paint, Screen, plain
 from . import recorded, screen, top
-from .written_files import CARDS, RECORD, SNAPSHOT, age_notes, read_cards, read_snapshot
+from .command_answer import DONE, INTERRUPTED, UNREADABLE, WAITING, WRONG, Answer, Places, connect
+from .written_files import SNAPSHOT, age_notes, read_cards, read_snapshot
+
+if TYPE_CHECKING:
+    from .._swarm.manager import Manager
 
 NAME = "gpu-swarm"
-DONE, UNREADABLE, WRONG, WAITING = 0, 1, 2, 75
 REDRAW_S = 1.0
 PIPE_COLUMNS = 160  # top in a pipe
-ANSWER_S = 60  # how long the manager may take to answer
 _JSON = "print one line of JSON"
-_DESCRIPTION = "Show the GPUs of this swarm: who has them, what waits, and what happened.\nIt changes nothing."
+_DESCRIPTION = """\
+Show the GPUs of this swarm: who has them, what waits, and what happened.
+Submit work to its queues, and look after this work.
+Only run, cancel, retry and release change anything: the work of queues."""
 _EXAMPLES = """\
 examples:
   gpu-swarm status                     nodes, GPUs and what is pending
@@ -44,15 +49,21 @@ examples:
   gpu-swarm usage --since 7d --by owner
   gpu-swarm events --since 12h --node gpu-node-1
   gpu-swarm card GPU-5fa2e7a4          the history of a card
+  gpu-swarm run --queue research --gpus 2 my/training python train.py
+  gpu-swarm queue                      what runs, what waits, and why
+  gpu-swarm logs training-3f9a1c       what the work has written
+  gpu-swarm cancel training-3f9a1c
 
-Everything but 'why' comes from the last reading of the service
-gpu-swarm-manager. Times are in UTC.
+'why' and the commands for queues ask Docker. Everything else comes from the
+last reading of the service gpu-swarm-manager. Times are in UTC.
 
 exit status:
   0   no problem
   75  a node or a service waits (status, why)
-  2   something is wrong (status, why), or an option is
-  1   the data could not be read, or nothing has this name"""
+  2   something is wrong (status, why, queue), or an option is
+  1   the data could not be read, nothing has this name, or work could
+      not be changed
+  run --follow ends with the exit status of the work"""
 # Each command with its summary, and its examples with what they show.
 _HELP: Mapping[str, Sequence[str]] = {
     "status": [
@@ -85,23 +96,25 @@ _HELP: Mapping[str, Sequence[str]] = {
         "gpu-swarm events --since 2d --node gpu-node-1",
     ],
     "card": ["the history of a card", "gpu-swarm card GPU-5fa2e7a4          the beginning of a UUID is enough"],
+    "queue": [
+        "what runs and waits in the queues, and why",
+        "gpu-swarm queue                      all queues",
+        "gpu-swarm queue research             one queue",
+        "gpu-swarm queue alice                the work of an owner",
+        "gpu-swarm queue train                one piece of work, with all that is known",
+        "gpu-swarm queue --json | jq '.work[] | select(.state == \"waiting\")'",
+    ],
+    "run": [
+        "submit work to a queue",
+        "gpu-swarm run --queue research --gpus 2 my/training python train.py",
+        "gpu-swarm run --queue research --gpus 1 --follow --env HF_TOKEN \\",
+        "      --mount type=bind,source=/data,target=/data,readonly my/eval",
+    ],
+    "cancel": ["cancel work of a queue", "gpu-swarm cancel train                stopped; its log stays", "gpu-swarm cancel train-1 train-2"],
+    "logs": ["what work of a queue has written", "gpu-swarm logs train", "gpu-swarm logs train --follow"],
+    "retry": ["run work again that ended or is lost", "gpu-swarm retry train"],
+    "release": ["let held work run", "gpu-swarm release train"],
 }
-
-
-class Places(NamedTuple):
-    """Where the data is."""
-
-    record: str = RECORD
-    cards: str = CARDS
-    docker_host: str = "unix:///var/run/docker.sock"
-
-
-class Answer(NamedTuple):
-    """``data`` for --json, ``text(width)`` for people."""
-
-    data: Mapping[str, Any]
-    text: Callable[[int | None], str]
-    status: int = DONE
 
 
 def main(argv: Sequence[str] | None = None, places: Places | None = None) -> int:
@@ -111,6 +124,8 @@ def main(argv: Sequence[str] | None = None, places: Places | None = None) -> int
     try:
         if arguments.command == "top" and screen.is_interactive() and not arguments.json:
             return _run_top(places)
+        if arguments.command in _FOLLOWING:
+            return _FOLLOWING[arguments.command](arguments, places)
         return _print(_COMMANDS[arguments.command](arguments, places, time.time()), arguments)
     except GpuSwarmError as problem:
         return _fail(problem.message)
@@ -120,7 +135,7 @@ def main(argv: Sequence[str] | None = None, places: Places | None = None) -> int
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE if isinstance(problem, BrokenPipeError) else _fail("the output could not be written: %s" % problem.strerror)
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
 
 
 def _fail(message: str) -> int:
@@ -178,8 +193,35 @@ def _parser() -> argparse.ArgumentParser:
     parsers["usage"].add_argument("--csv", action="store_true", help="print CSV with a header")
     _add_since(parsers["events"], recorded.EVENTS_SINCE)
     parsers["events"].add_argument("--node", metavar="NODE", help="only events of this node, by hostname or id")
+    parsers["queue"].add_argument("name", nargs="?", metavar="QUEUE|OWNER|NAME", help="only a queue, an owner, or one piece of work")
+    _add_run_options(parsers["run"])
+    parsers["cancel"].add_argument("names", nargs="+", metavar="NAME", help="the name or id of a service, or the name of a job")
+    parsers["logs"].add_argument("--follow", action="store_true", help="also wait for its start, and for what it writes until its end")
+    for name in ("logs", "retry", "release"):
+        parsers[name].add_argument("name", metavar="NAME", help="the name or id of a service")
     parsers["card"].add_argument("uuid", metavar="UUID", help="the UUID of a GPU or MIG device, or its beginning")
     return parser
+
+
+def _add_run_options(parser: argparse.ArgumentParser) -> None:
+    parser.usage = "%s run --queue QUEUE --gpus N [options] IMAGE [WORD ...]" % NAME
+    parser.add_argument("--queue", required=True, metavar="QUEUE", help="'gpu-swarm queue' lists the queues")
+    parser.add_argument("--gpus", required=True, type=int, metavar="N", help="how many GPUs to reserve")
+    parser.add_argument("--kind", default="NVIDIA-GPU", help="the resource kind of these GPUs (default: NVIDIA-GPU)")
+    parser.add_argument("--name", help="the name of its service (default: from the image)")
+    parser.add_argument("--owner", help="who counts as its owner (default: you)")
+    parser.add_argument("--priority", type=int, metavar="N", help="-1000 to 1000 (default: that of the queue)")
+    parser.add_argument("--time-limit", metavar="TIME", help="such as 30m, 8h or 2d (default: that of the queue)")
+    parser.add_argument("-e", "--env", action="append", default=[], metavar="NAME[=VALUE]", help="a variable; without a value, that of this shell")
+    parser.add_argument("--mount", action="append", default=[], metavar="MOUNT", help="such as type=bind,source=/data,target=/data,readonly")
+    parser.add_argument("--network", action="append", default=[], metavar="NETWORK", help="an overlay network, or host")
+    parser.add_argument("--constraint", action="append", default=[], metavar="TEXT", help="such as node.labels.gpu.model==Tesla-T4")
+    parser.add_argument("--device", action="append", default=[], metavar="NAME", help="devices that the nodes offer under this name")
+    parser.add_argument("--workdir", help="the directory in which it runs")
+    parser.add_argument("--user", help="the user who runs it in the container")
+    parser.add_argument("--follow", action="store_true", help="show its log, and end with its exit status")
+    parser.add_argument("image", metavar="IMAGE")
+    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="WORD", help="the command and its arguments")
 
 
 def _add_since(parser: argparse.ArgumentParser, default: str) -> None:
@@ -211,16 +253,11 @@ def _exit_status(status: Mapping[str, Any]) -> int:
 
 
 def _why(arguments: argparse.Namespace, places: Places, dummy_now: float) -> Answer:
-    # imported here, because only this command needs the API
+    # imported here, because only few commands need the API
     from .._queue.read_queue import read_ledger_and_queue
-    from .._swarm.manager import BY_SOCKET, connect
     from .._swarm.owned_labels import PREFIX
 
-    try:
-        manager = connect(dict(BY_SOCKET, docker_host=places.docker_host, timeout=ANSWER_S))
-    except GpuSwarmError as problem:
-        raise _without_options(problem, places.docker_host) from problem
-    row = service_row(read_ledger_and_queue(manager, PREFIX, [arguments.service]), arguments.service)
+    row = service_row(read_ledger_and_queue(connect(places), PREFIX, [arguments.service]), arguments.service)
     if row is None:
         raise GpuSwarmError(
             "The swarm has no service %s. A service of a stack is named STACK_SERVICE. 'docker service ls' lists all names."
@@ -228,16 +265,6 @@ def _why(arguments: argparse.Namespace, places: Places, dummy_now: float) -> Ans
         )
     status = only_service(row)
     return Answer(status, lambda width: Screen(width, _paint()).service(row), _exit_status(status))
-
-
-def _without_options(problem: GpuSwarmError, host: str) -> GpuSwarmError:
-    """Return the error without the names of a module's options."""
-    words = getattr(problem.__cause__, "words", None)
-    if words is None:
-        return problem
-    if "ermission denied" in words:
-        return GpuSwarmError("You may not use Docker at %s. Become root, or a member of the group docker." % host)
-    return GpuSwarmError("Docker does not answer at %s: %s. Start it with 'systemctl start docker'." % (host, words))
 
 
 def _who(arguments: argparse.Namespace, places: Places, now: float) -> Answer:
@@ -281,6 +308,66 @@ def _card(arguments: argparse.Namespace, places: Places, now: float) -> Answer:
     return Answer(dict(answer, activity=reading), lambda width: text_of(dict(answer, activity=reading), width))
 
 
+def _queue(arguments: argparse.Namespace, places: Places, dummy_now: float) -> Answer:
+    from . import queued_work
+
+    return queued_work.show(connect(places), arguments.name)
+
+
+def _cancel(arguments: argparse.Namespace, places: Places, dummy_now: float) -> Answer:
+    from . import queued_work
+
+    return queued_work.cancel(connect(places), arguments.names)
+
+
+def _retry(arguments: argparse.Namespace, places: Places, dummy_now: float) -> Answer:
+    from . import queued_work
+
+    return queued_work.retry(connect(places), arguments.name)
+
+
+def _release(arguments: argparse.Namespace, places: Places, dummy_now: float) -> Answer:
+    from . import queued_work
+
+    return queued_work.release(connect(places), arguments.name)
+
+
+def _run(arguments: argparse.Namespace, places: Places) -> int:
+    from . import run_work
+
+    if arguments.follow and arguments.json:
+        raise GpuSwarmError("--follow shows the log, so it cannot print JSON. Omit --follow or --json. Nothing was submitted.")
+    manager = connect(places)
+    answer = run_work.submit(manager, arguments, os.environ)
+    status = _print(answer, arguments) if not arguments.follow else DONE
+    return _follow(manager, answer.data["service"], answer.data["service_id"]) if arguments.follow else status
+
+
+def _logs(arguments: argparse.Namespace, places: Places) -> int:
+    from . import queued_work, task_log
+
+    if arguments.json:
+        raise GpuSwarmError("A log is not JSON. Omit --json.")
+    manager = connect(places)
+    service = queued_work.find(manager, arguments.name)
+    if not arguments.follow:
+        return task_log.show(manager, service)
+    return _follow(manager, printable(service["Spec"]["Name"]), service["ID"])
+
+
+def _follow(manager: Manager, name: str, service_id: str) -> int:
+    from . import task_log
+
+    try:
+        return task_log.follow(manager, service_id)
+    except KeyboardInterrupt:
+        words = "\n{0}: The work goes on. '{0} queue {1}' shows it, '{0} logs {1} --follow' its log, and '{0} cancel {1}' cancels it.\n"
+        sys.stderr.write(words.format(NAME, name))
+        return INTERRUPTED
+
+
+# Commands that write what a task writes, as it comes.
+_FOLLOWING: Mapping[str, Callable[[argparse.Namespace, Places], int]] = {"run": _run, "logs": _logs}
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Places, float], Answer]] = {
     "status": _status,
     "top": _top,
@@ -289,6 +376,10 @@ _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Places, float], Answer]] =
     "usage": _usage,
     "events": _events,
     "card": _card,
+    "queue": _queue,
+    "cancel": _cancel,
+    "retry": _retry,
+    "release": _release,
 }
 
 

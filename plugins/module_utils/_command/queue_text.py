@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from .._printable import printable, shortened
-from .._queue.queue_view import LOST, REFUSED, RUNNING, STARTING
 from .._queue.queue_state import HELD, OVER, WAITING
+from .._queue.queue_view import LOST, REFUSED, RUNNING, STARTING
 from .._queue.queues import NO_LIMIT, shown_duration
 from .._tasks.tasks import epoch
 from .._view.fold import fold, paragraphs
@@ -23,7 +23,16 @@ from .._view.times import duration, moment
 MOST_SHOWN = 30  # rows of a table; --json has all of them
 MOST_OVER = 10
 _BELOW = "     "  # the indentation of a sentence below a row
+_HELD = "it is held: "
 _ADMITTED = (RUNNING, STARTING, LOST)
+
+_PARTS = (
+    (_ADMITTED, "Running"),
+    ((WAITING,), "Waiting, in this order"),
+    ((REFUSED,), "Cannot be queued"),
+    ((HELD,), "Held"),
+    ((OVER,), "Over"),
+)
 
 View = Mapping[str, Any]
 Row = Mapping[str, Any]
@@ -69,16 +78,12 @@ def queue_text(view: View, shown: View, name: str | None, now: float, width: int
     """Return the text for the part ``shown`` of the view that belongs to ``name``."""
     if name is not None and len(shown["work"]) == 1 and name in (shown["work"][0]["service"], shown["work"][0]["service_id"]):
         return work_text(view, shown["work"][0], now, width)
-    by_state: dict[str, list[Row]] = {}
-    for row in shown["work"]:
-        by_state.setdefault(RUNNING if row["state"] in _ADMITTED else row["state"], []).append(row)
     parts = [paragraphs(["Nothing starts: %s." % view["problem"].rstrip(".")], width)] if view["problem"] else []
     parts.append(_queues(shown["queues"], width))
-    parts.append(_part("Running", _running(by_state.get(RUNNING, []), now), by_state.get(RUNNING, []), width))
-    parts.append(_part("Waiting, in this order", _waiting(by_state.get(WAITING, []), now), by_state.get(WAITING, []), width))
-    parts.append(_part("Cannot be queued", _others(by_state.get(REFUSED, []), now), by_state.get(REFUSED, []), width))
-    parts.append(_part("Held", _others(by_state.get(HELD, []), now), by_state.get(HELD, []), width))
-    parts.append(_over(by_state.get(OVER, []), name, now, width))
+    has_one = name is not None and {row["queue"] for row in shown["work"]} == {name}
+    for states, title in _PARTS:
+        rows = [row for row in shown["work"] if row["state"] in states]
+        parts.append(_over(rows, name, has_one, now, width) if OVER in states else _part(title, rows, has_one, now, width))
     return "\n\n".join(filter(None, parts)) if shown["queues"] or shown["work"] else "This swarm has no queues. Set gpu_swarm_queues."
 
 
@@ -89,7 +94,9 @@ def work_text(view: View, row: Row, now: float, width: int | None) -> str:
     lines = ["%s%s." % (owner, gang)]
     lines.append("It asks for %s in the queue %s, for at most %s." % (asked(row["amounts"]), row["queue"], _for_limit(row)))
     lines.append(_now_text(row, now))
-    if row["text"]:
+    if row["text"].startswith(_HELD):
+        lines.append("%s." % _capital(row["text"][len(_HELD) :].rstrip(".")))
+    elif row["text"]:
         lines.append("It waits, because %s." % row["text"].rstrip(".") if row["state"] == WAITING else "%s." % _capital(row["text"].rstrip(".")))
     ahead = ahead_of(view, row)
     if ahead:
@@ -134,7 +141,7 @@ def _queues(queues: Sequence[Row], width: int | None) -> str:
     rows = []
     for one in queues:
         kinds = sorted({*one["used"], *one["max"]})
-        uses = ["%d of %s %s" % (one["used"].get(kind, 0), one["max"][kind], kind) if kind in one["max"] else "%d %s" % (one["used"][kind], kind) for kind in kinds]
+        uses = [_use(one["used"].get(kind, 0), one["max"].get(kind), kind) for kind in kinds]
         row = [one["queue"], one["priority"], one["weight"], "%.0f %%" % (100 * one["share"]), ", ".join(uses) or "nothing"]
         rows.append([*row, one["running"], one["waiting"], limit_of(one["time_limit_s"])])
     if not rows:
@@ -142,44 +149,62 @@ def _queues(queues: Sequence[Row], width: int | None) -> str:
     return "\n".join(_table(["queue", "priority", "weight", "share", "uses", "running", "waiting", "limit"], rows, [], width))
 
 
-def _running(rows: Sequence[Row], now: float) -> tuple[Sequence[str], list[list[object]]]:
-    headings = ["service", "queue", "owner", "has", "node", "for", "ends by (UTC)"]
-    return headings, [
-        [row["service"], row["queue"], row["owner"] or NOTHING, asked(row["amounts"]), row["node"] or NOTHING, _state_or_age(row, now), _moment(row["ends"])]
-        for row in rows
-    ]
+def _use(used: int, most: int | None, kind: str) -> str:
+    return "%d %s" % (used, kind) if most is None else "%d of %d %s" % (used, most, kind)
 
 
-def _waiting(rows: Sequence[Row], now: float) -> tuple[Sequence[str], list[list[object]]]:
-    headings = ["#", "service", "queue", "owner", "asks for", "for"]
-    return headings, [
-        [row["position"] or NOTHING, row["service"], row["queue"], row["owner"] or NOTHING, asked(row["amounts"]), _age(row, now)] for row in rows
-    ]
-
-
-def _others(rows: Sequence[Row], now: float) -> tuple[Sequence[str], list[list[object]]]:
-    headings = ["service", "queue", "owner", "asks for", "for"]
-    return headings, [[row["service"], row["queue"], row["owner"] or NOTHING, asked(row["amounts"]), _age(row, now)] for row in rows]
-
-
-def _part(title: str, table: tuple[Sequence[str], list[list[object]]], rows: Sequence[Row], width: int | None) -> str:
-    """Return a table with the sentence of each row below the row. Without a width, the sentence is the last column."""
+def _part(title: str, rows: Sequence[Row], has_one: bool, now: float, width: int | None) -> str:
+    """Return a table with the sentence of each row below the row. Without a width, the sentence is the last column. ``has_one``: all rows are in one
+    queue, which needs no column."""
     if not rows:
         return ""
-    headings, cells = table
-    lines = _table(headings, cells[:MOST_SHOWN], [row["text"] for row in rows[:MOST_SHOWN]], width)
-    more = ["and %d more; --json lists all" % (len(rows) - MOST_SHOWN)] if len(rows) > MOST_SHOWN else []
+    gangs = {} if rows[0]["state"] in _ADMITTED else _gangs(rows)
+    shown = [row for row in rows if row["service_id"] not in gangs.get(_gang(row), [])[1:]]
+    cells = [_cells(row, len(gangs.get(_gang(row), [])), now) for row in shown[:MOST_SHOWN]]
+    if has_one:
+        cells = [{heading: cell for heading, cell in row.items() if heading != "queue"} for row in cells]
+    lines = _table(list(cells[0]), [list(row.values()) for row in cells], [row["text"] for row in shown[:MOST_SHOWN]], width)
+    more = ["and %d more; --json lists all" % (len(shown) - MOST_SHOWN)] if len(shown) > MOST_SHOWN else []
     return "\n".join(["%s:" % title, *lines, *more])
 
 
-def _over(rows: Sequence[Row], name: str | None, now: float, width: int | None) -> str:
+def _cells(row: Row, members: int, now: float) -> dict[str, object]:
+    """Return the cells of a row by heading. ``members`` is the number of members of a gang that share the row."""
+    owner, amounts = row["owner"] or NOTHING, asked(row["amounts"])
+    if row["state"] in _ADMITTED:
+        age = _age(row, now) if row["state"] == RUNNING else row["state"]
+        ends = epoch(row["ends"])
+        left = NOTHING if ends is None else duration(max(0.0, ends - now))
+        return {"service": row["service"], "queue": row["queue"], "owner": owner, "has": amounts, "node": row["node"], "for": age, "left": left}
+    name, amounts = ("%s (gang of %d)" % (row["service"], members), "%d × %s" % (members, amounts)) if members > 1 else (row["service"], amounts)
+    position = {"#": row["position"] or NOTHING} if row["state"] == WAITING else {}
+    return {**position, "service": name, "queue": row["queue"], "owner": owner, "asks for": amounts, "for": _age(row, now)}
+
+
+def _gang(row: Row) -> tuple[str, ...]:
+    """Return what the members of a gang have in common that share a row; () without a gang."""
+    return (row["owner"], row["gang"]["name"], row["queue"], row["text"]) if row["gang"] else ()
+
+
+def _gangs(rows: Sequence[Row]) -> dict[tuple[str, ...], list[str]]:
+    """Return the ids of the members by gang."""
+    gangs: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        if row["gang"]:
+            gangs.setdefault(_gang(row), []).append(row["service_id"])
+    return gangs
+
+
+def _over(rows: Sequence[Row], name: str | None, has_one: bool, now: float, width: int | None) -> str:
     if not rows:
         return ""
     if name is None:
         return "Over: %d. 'gpu-swarm queue NAME' shows those of a queue or an owner." % len(rows)
     latest = sorted(rows, key=lambda row: row["since"] or "", reverse=True)[:MOST_OVER]
-    cells = [[row["service"], row["queue"], row["owner"] or NOTHING, row["node"] or NOTHING, _age(row, now)] for row in latest]
-    lines = _table(["service", "queue", "owner", "node", "ago"], cells, [row["text"] for row in latest], width)
+    headings = ["service", *([] if has_one else ["queue"]), "owner", "node", "ago"]
+    queues = [[] if has_one else [row["queue"]] for row in latest]
+    cells = [[row["service"], *queues[at], row["owner"] or NOTHING, row["node"] or NOTHING, _age(row, now)] for at, row in enumerate(latest)]
+    lines = _table(headings, cells, [row["text"] for row in latest], width)
     more = ["and %d earlier ones; --json lists all" % (len(rows) - MOST_OVER)] if len(rows) > MOST_OVER else []
     return "\n".join(["Over, the latest first:", *lines, *more])
 
@@ -194,10 +219,6 @@ def _table(headings: Sequence[str], cells: Sequence[Sequence[object]], below: Se
         if number < len(below) and below[number]:
             lines += fold(below[number], width, _BELOW, _BELOW)
     return lines
-
-
-def _state_or_age(row: Row, now: float) -> str:
-    return _age(row, now) if row["state"] == RUNNING else row["state"]
 
 
 def _age(row: Row, now: float) -> str:

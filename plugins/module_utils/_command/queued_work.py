@@ -14,7 +14,7 @@ import pwd
 import time
 from typing import Any, Callable, Mapping, Sequence
 
-from .._errors import Errors, GpuSwarmError
+from .._errors import GpuSwarmError
 from .._ledger.listed import Listed
 from .._printable import printable, shortened
 from .._queue import by_hand
@@ -28,7 +28,7 @@ from .._swarm.owned_labels import QUEUE
 from .._tasks.tasks import epoch
 from .._view.fold import paragraphs
 from .._view.times import duration
-from .answer import DONE, UNREADABLE, WRONG, Answer
+from .command_answer import DONE, UNREADABLE, WRONG, Answer
 from .queue_text import queue_text, selected
 
 _NOBODY = "The leader's service has not started work for %s. See 'systemctl status gpu-swarm-manager' on the leader%s."

@@ -25,7 +25,7 @@ from .._tasks import one_shot
 from .._tasks.tasks import ENDED
 from .._view.times import duration
 from . import screen
-from .answer import DONE, UNREADABLE
+from .command_answer import DONE, UNREADABLE
 from .queued_work import read_queues
 
 POLL_S, LONGEST_POLL_S = 2.0, 60.0

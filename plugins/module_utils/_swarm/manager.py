@@ -193,8 +193,10 @@ class Manager:
         return self._task_log(task_id, {"timestamps": 1} if last is None else {"tail": last})
 
     def task_output(self, task_id: str, follow: bool = False) -> Iterator[bytes]:
-        """Yield the whole output of a task as the API sends it. With ``follow``, also yield what the task writes later. Then the stream may never end,
-        not even after the task."""
+        """Yield the whole output of a task as the API sends it, without timestamps.
+
+        With ``follow``, also yield what the task writes later. Then the stream may never end, not even after the task.
+        """
         return self._task_log(task_id, {"follow": 1} if follow else {}, endless=follow)
 
     def _task_log(self, task_id: str, options: Mapping[str, int], endless: bool = False) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._command.command i
 
 PLUGINS = Path(__file__).resolve().parents[3] / "plugins"
 HOSTILE = "\x1b[2K\x9b1A\u202eevil\nroot\r"
-COMMANDS = ("status", "top", "why", "who", "usage", "events", "card")
+COMMANDS = ("status", "top", "why", "who", "usage", "events", "card", "queue", "run", "cancel", "logs", "retry", "release")
 # One call of each command that reads files.
 CALLS = (["status"], ["top"], ["who"], ["who", "host-g1"], ["usage"], ["usage", "--csv"], ["events"], ["card", A])
 

@@ -25,12 +25,13 @@ class Streamed(list):
 class Daemon:
     """Answers requests from ``answers``. An answer is data for JSON, (status, text), Streamed parts, or a callable that returns one of these.
 
-    A key is the requested path, the path without the version, or the path without version and query. ``requests`` records all requests in order.
+    A key is the requested path, the path without the version, or the path without version and query.
+    ``requests`` records all requests in order, ``methods`` their methods.
     """
 
     def __init__(self, at, headers=(), answers=(), context=None):
         self.headers, self.answers = dict(headers), dict(answers)
-        self.requests, self.bodies, self.received, self.connections = [], [], [], 0
+        self.requests, self.methods, self.bodies, self.received, self.connections = [], [], [], [], 0
         kind = socketserver.UnixStreamServer if isinstance(at, str) else socketserver.TCPServer
         quiet = {"daemon_threads": True, "block_on_close": False, "handle_error": lambda *_arguments: None}
         self._server = type("Server", (socketserver.ThreadingMixIn, kind), quiet)(at, Handler)
@@ -77,6 +78,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self):
         self.daemon.requests.append(self.path)
+        self.daemon.methods.append(self.command)
         self.daemon.received.append(dict(self.headers))
         answer = self.daemon.answer(self.path)
         if isinstance(answer, Streamed):
