@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
+from .._guard import refusal
 from .._queue import attempts, by_hand, queue_state, queue_view
 from .._queue.queue_state import State, state_of
 from .._queue.queues import Queue
@@ -101,7 +102,9 @@ def _result_of(text: str) -> tuple[str, str]:
         return one_shot.TIMED_OUT, text
     if text.startswith(CANCELLED):
         return CANCELLED, text
-    return one_shot.FAILED, text[len(_FAILED) :] if text.startswith(_FAILED) else text or one_shot.NO_REASON
+    error = text[len(_FAILED) :] if text.startswith(_FAILED) else text or one_shot.NO_REASON
+    refused = refusal.parse_refusal(error)
+    return one_shot.REFUSED_BY_GUARD if refused and refused.code in refusal.PERMANENT else one_shot.FAILED, error
 
 
 def _why_it_cannot_start(service: Mapping[str, Any], queues: Mapping[str, Queue]) -> str:
@@ -126,7 +129,7 @@ def with_reason(job: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any
 
 def worst_of(jobs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the record that decides whether the members of a gang wait once more. ``jobs`` has one record for a job on one node."""
-    order = (HELD, CANCELLED, one_shot.FAILED, one_shot.TIMED_OUT, one_shot.COMPLETE)
+    order = (HELD, CANCELLED, one_shot.REFUSED_BY_GUARD, one_shot.FAILED, one_shot.TIMED_OUT, one_shot.COMPLETE)
     worst = min(jobs, key=lambda job: order.index(job["state"]) if job["state"] in order else len(order))
     return {**worst, "retried": max(job["retried"] for job in jobs), "ended": max((job["ended"] or "" for job in jobs), default="") or None}
 

@@ -92,6 +92,14 @@ ONE = {
     "no secret in an address": ("name: a\nimage: http://me:s3cret@h/x", "image of the job a is 'http://me:***@h/x', which is not"),
     "no secret in a mount": ("name: a\nimage: x\nmounts: ['target=/x,password=s3cret']", "The mount 'target=/x,password=***' of"),
     "an empty entry": ("name: a\nimage: x\nnetworks: [n, null]", "networks of the job a is a list, but must be a list of strings."),
+    "a queue that is a list": ("name: a\nimage: x\nqueue: [q]", "queue of the job a is a list, but must be text. Put it in quotes."),
+    "nodes without a queue": ("name: a\nimage: x\nnodes: 2", "nodes of the job a needs a queue. Write one, such as queue: research, or"),
+    "nodes as a word": ("name: a\nimage: x\nqueue: q\nnodes: two", "nodes of the job a is 'two', but must be a whole number. Write one."),
+    "too many nodes": ("name: a\nimage: x\nqueue: q\nnodes: 100", "nodes of the job a is 100. Write a number from 1 to 64."),
+    "a duration as start_timeout": ("name: a\nimage: x\nqueue: q\nnodes: 2\nstart_timeout: 30m", "start_timeout of the job a is '30m', but must be"),
+    "the same model, perhaps": ("name: a\nimage: x\nqueue: q\nnodes: 2\nsame_model: maybe", "same_model of the job a is 'maybe', but must be true"),
+    "a priority beyond the limit": ("name: a\nimage: x\nqueue: q\npriority: -1001", "priority of the job a is -1001. Write a whole number from"),
+    "a rank of its own": ("name: a\nimage: x\nqueue: q\nnodes: 2\nenv: {NODE_RANK: 1}", "The job a sets NODE_RANK. With nodes, each member gets"),
     "a file that cannot be read": ("name: [", "{} is not readable YAML"),
 }
 

@@ -179,6 +179,34 @@ def test_a_cancelled_job_is_not_retried(run, rounds, swarm):
     assert shown(run(retries=3, again="failed")) == [("waiting", True)]
 
 
+OWN_VARIABLE = "gpu-swarm: the service t is refused on this node (isolation: reserved): it sets NVIDIA_VISIBLE_DEVICES=all, and has none"
+IN_USE = "gpu-swarm: the service t is refused on this node (isolation: exclusive): task x of the service y still has GPU-1."
+
+
+@pytest.mark.parametrize(("refusal", "then"), [(OWN_VARIABLE, ("refused", False)), (IN_USE, ("waiting", True))])
+def test_a_refusal_of_a_guard_uses_no_retry(run, rounds, swarm, refusal, then):
+    """Its queue tries the job on another node, unless every node would refuse it."""
+    run(retries=3)
+    rounds(2)
+    swarm.end(short(swarm), "failed", refusal)
+    rounds(1)
+    found = run(retries=3)
+    assert (shown(found), found["jobs"][0]["retried"], found["changed"]) == ([then], 0, False)
+
+
+def test_a_job_that_its_queue_no_longer_allows_does_not_wait_again_and_says_so(run, rounds, swarm):
+    run(time_limit=1800)
+    rounds(2)
+    swarm.end(short(swarm), "failed", "task: non-zero exit (1)", 1)
+    rounds(1)
+    swarm.labels["gpu-swarm.queues"] = '{"research":{"time_limit":"10m"}}'
+    found = run(time_limit=1800, again="failed")
+    assert (shown(found), found["changed"]) == ([("failed", False)], False)
+    assert found["problems"] == [
+        f"{name_of(swarm)} cannot be queued: its time limit is 30m, and the queue research allows 10m. Nothing was changed."
+    ]
+
+
 def test_a_job_that_is_over_is_waited_for_until_its_container_has_stopped(run, rounds, swarm):
     run()
     rounds(2)
