@@ -54,8 +54,9 @@ options:
       - The interface, or one of its addresses, that the members of work over several nodes use to reach each other on the host's network.
       - The node gets the labels C(gpu-swarm.data-interface) and C(gpu-swarm.data-address). The first IPv4 address of the interface counts, else its
         first IPv6 address.
-      - By default, it is the interface with the address that the node advertises in its swarm. Before the node joins, it is the only interface that
-        is not Docker's.
+      - V(advertised) is the interface with the address that the node advertises in its swarm. Before the node joins, it is the only interface that is
+        not Docker's.
+      - Without this option, the node keeps the labels that it has.
     type: str
     version_added: 0.4.0
 """

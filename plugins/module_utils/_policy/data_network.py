@@ -20,6 +20,7 @@ from .._printable import shortened
 from .generic_resources import shorten
 
 PREFIX = "gpu-swarm.data-"
+ADVERTISED = "advertised"  # the setting that stands for the interface with the advertised address
 ADDRESS, INTERFACE = PREFIX + "address", PREFIX + "interface"
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,15}")  # a name of the kernel has at most 15 characters
 
@@ -37,16 +38,16 @@ def is_valid(setting: Any) -> bool:
 def labels(setting: str, advertised: str, interfaces: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Return the labels; {} if no interface is chosen, or if the chosen one has no address.
 
-    ``setting`` is an interface or an address. Without it, the interface is the one with the address that the node advertises in its swarm, or the
-    only one that is not Docker's. If an interface is chosen, its first IPv4 address counts, else its first IPv6 address.
+    ``setting`` is an interface, an address, or ``advertised``: the interface with the address that the node advertises in its swarm, or the only
+    one that is not Docker's. If an interface is chosen, its first IPv4 address counts, else its first IPv6 address.
     """
     usable = {name: _usable(addresses) for name, addresses in interfaces.items() if _NAME.fullmatch(name)}
-    wanted = setting or advertised
+    wanted = advertised if setting == ADVERTISED else setting
     if wanted in usable:
         name, addresses = wanted, usable[wanted]
     elif _address(wanted):
         name, addresses = next(((name, [_address(wanted)]) for name in sorted(usable) if _address(wanted) in usable[name]), ("", []))
-    elif setting:
+    elif setting != ADVERTISED:
         return {}
     else:
         own = sorted(name for name, found in usable.items() if found and not DOCKER_INTERFACES.fullmatch(name))

@@ -81,14 +81,14 @@ def with_inventory_labels(answer: dict[str, Any], host: str, args: Mapping[str, 
 
 
 def _with_data_network(answer: dict[str, Any], host: str, setting: str) -> dict[str, Any]:
-    """Return the answer with the labels of the node's data network. If nothing chooses an interface, the node keeps the labels that it has: before a
-    node with several interfaces joins, nobody knows which address it will advertise."""
+    """Return the answer with the labels of the node's data network. Without a setting, and if nobody knows yet which address the node will advertise,
+    it keeps the labels that it has."""
     swarm = answer.get("swarm") or {}
     interfaces = swarm.get("addresses") or {}
-    found = data_network.labels(setting, str(swarm.get("addr") or ""), interfaces)
+    found = data_network.labels(setting, str(swarm.get("addr") or ""), interfaces) if setting else {}
     if found:
         return {**answer, "labels": {**answer["labels"], **found}}
-    if not setting or not interfaces:
+    if setting in ("", data_network.ADVERTISED) or not interfaces:
         return {**answer, "labels_unknown": [*(answer.get("labels_unknown") or []), data_network.PREFIX]}
     return {**answer, "warnings": [*(answer.get("warnings") or []), _no_data_address(host, data_network.missing(setting, interfaces))]}
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 
-from ...module_utils._policy.data_network import is_valid
+from ...module_utils._policy.data_network import ADVERTISED, is_valid
 
 _NAME = re.compile(r"\{\{ *([A-Za-z_][A-Za-z0-9_]*) *\}\}")
 
@@ -40,9 +40,10 @@ def role_arguments(variables: Mapping[str, Any], template: Callable[[Any], Any])
         arguments["dedicated"] = dedicated
     if devices := template(variables.get("gpu_swarm_devices")):
         arguments["devices"] = devices
-    advertised = template(variables.get("swarm_member_advertise_addr"))
-    if advertised and not template(variables.get("gpu_node_data_interface")) and is_valid(advertised):
-        arguments["data_interface"] = advertised
+    # Only swarms with queues get the labels, because a new label on a busy node ends a task if the leader is older than Docker 23.0.2.
+    if template(variables.get("gpu_swarm_queues")) and not template(variables.get("gpu_node_data_interface")):
+        setting = template(variables.get("swarm_member_advertise_addr"))
+        arguments["data_interface"] = setting if is_valid(setting) else ADVERTISED
     planned = "_gpu_node_level" in variables
     level = template(variables.get("_gpu_node_level" if planned else "gpu_swarm_isolation"))
     return {**arguments, "isolation": level} if planned or level not in ("", None) else arguments

@@ -250,10 +250,12 @@ RULES = [{"as": "gpu"}]
         ({"gpu_swarm_dedicated": "yes"}, {"dedicated": "yes"}),
         ({"gpu_swarm_devices": {"fuse": ["/dev/fuse"]}}, {"devices": {"fuse": ["/dev/fuse"]}}),
         ({"gpu_swarm_devices": {}}, {}),
-        ({"swarm_member_advertise_addr": "eth1", "gpu_node_data_interface": ""}, {"data_interface": "eth1"}),
-        ({"swarm_member_advertise_addr": "eth1", "gpu_node_data_interface": "ib0"}, {}),
-        ({"swarm_member_advertise_addr": "eth1:2377"}, {}),  # the address that the node advertises then decides
-        ({"swarm_member_advertise_addr": ""}, {}),
+        ({"gpu_swarm_queues": {"q": {}}, "gpu_node_data_interface": ""}, {"data_interface": "advertised"}),
+        ({"gpu_swarm_queues": {"q": {}}, "swarm_member_advertise_addr": "eth1"}, {"data_interface": "eth1"}),
+        ({"gpu_swarm_queues": {"q": {}}, "swarm_member_advertise_addr": "eth1:2377"}, {"data_interface": "advertised"}),
+        ({"gpu_swarm_queues": {"q": {}}, "swarm_member_advertise_addr": "eth1", "gpu_node_data_interface": "ib0"}, {}),
+        ({"swarm_member_advertise_addr": "eth1", "gpu_node_data_interface": ""}, {}),  # without queues
+        ({"gpu_swarm_queues": {}, "gpu_node_data_interface": ""}, {}),
         ({"gpu_swarm_isolation": "reserved"}, {"isolation": "reserved"}),
         ({"gpu_swarm_isolation": False}, {"isolation": False}),  # an unquoted off
         ({"gpu_swarm_isolation": "reserved", "_gpu_node_level": "off"}, {"isolation": "off"}),
@@ -301,8 +303,10 @@ DATA = ["gpu-swarm.data-"]
     ("args", "swarm", "label", "unknown", "warned"),
     [
         ({"data_interface": "ib0"}, {"addresses": ADDRESSES}, ("10.0.0.5", "ib0"), [], False),
-        ({}, {"addr": "192.168.1.5", "addresses": ADDRESSES}, ("192.168.1.5", "eth0"), [], False),
-        ({"data_interface": ""}, {"addresses": ADDRESSES}, None, DATA, False),  # it has not joined yet
+        ({"data_interface": "advertised"}, {"addr": "192.168.1.5", "addresses": ADDRESSES}, ("192.168.1.5", "eth0"), [], False),
+        ({"data_interface": "advertised"}, {"addresses": ADDRESSES}, None, DATA, False),  # it has not joined yet
+        ({"data_interface": ""}, {"addr": "192.168.1.5", "addresses": ADDRESSES}, None, DATA, False),
+        ({}, {"addr": "192.168.1.5", "addresses": ADDRESSES}, None, DATA, False),
         ({"data_interface": "ib0"}, {}, None, DATA, False),
         ({"data_interface": "ib1"}, {"addresses": ADDRESSES}, None, [], True),
         ({"data_interface": "ib0", "state": "absent"}, {"addresses": ADDRESSES}, None, [], False),
