@@ -41,11 +41,15 @@ class Cost(NamedTuple):
 
 
 def measure() -> list[Row]:
+    return rows({name: per_host(*few_and_many) for name, few_and_many in costs(1, HOSTS).items()})
+
+
+def costs(*numbers: int) -> dict[str, list[Cost]]:
+    """Return the cost of each run with each of these numbers of hosts."""
     LOGS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
         subprocess.run(["make", "-s", "-C", NVML, f"OUT={made}"], check=True)
-        share = {name: per_host(*(_cost(name, hosts, Path(made)) for hosts in (1, HOSTS))) for name in RUNS}
-    return rows(share)
+        return {name: [_cost(name, hosts, Path(made)) for hosts in numbers] for name in RUNS}
 
 
 def rows(share: dict[str, Cost]) -> list[Row]:

@@ -24,7 +24,6 @@ SMALLEST = {
     record: {"NODES": 20, "TASKS": 1000, "CHANGES_PER_S": 1, "ROUNDS": 1},
     second_process: {},  # of the size of ``record``
     queue_decision: {"ROUNDS": 1},  # its checks need the full size
-    many_hosts: {"HOSTS": 2},
 }
 
 
@@ -35,13 +34,16 @@ def smallest(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(module, name, value)
 
 
-def measured(rows: list[Row]) -> list[float]:
-    return [row["value"] for row in rows]
-
-
 @pytest.mark.parametrize("module", SMALLEST, ids=lambda module: module.__name__.rpartition(".")[2])
 def test_a_part_measures_something(module) -> None:
-    assert all(value > 0 for value in measured(module.measure()))
+    rows: list[Row] = module.measure()
+    assert all(row["value"] > 0 for row in rows), rows
+
+
+def test_hosts_that_are_all_this_machine_are_queried() -> None:
+    """many_hosts.costs() raises an error if a host was not queried."""
+    found = many_hosts.costs(2)
+    assert all(value > 0 for (cost,) in found.values() for value in cost), found
 
 
 def test_a_roll_changes_its_hosts_and_leaves_this_machine_alone() -> None:
