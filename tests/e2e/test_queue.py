@@ -179,7 +179,7 @@ def test_work_of_a_lost_node_does_not_run_elsewhere_while_its_container_may_run(
     queued.submit("train")
     node = queued.await_running("train")["train"]
     node_id = queued.node_id(node)
-    fleet[node].run("systemctl", "kill", "--signal", "STOP", "docker.service")
+    fleet[node].dockerd("kill --signal STOP")
     try:
         form = ("--format", "{{.Status.State}}")
         wait_until("the node to be lost", lambda: queued.manager.docker("node", "inspect", *form, node_id) == "down", shown=queued.shown)
@@ -188,7 +188,7 @@ def test_work_of_a_lost_node_does_not_run_elsewhere_while_its_container_may_run(
         wait_until("the next work", lambda: "next" in fleet[other].docker("ps", "--format", "{{.Names}}"), shown=lambda: queued.state("next"))
         assert queued.state("train").startswith("admitted attempt=1 ")
     finally:
-        fleet[node].run("systemctl", "kill", "--signal", "CONT", "docker.service")
+        fleet[node].dockerd("kill --signal CONT")
     state = queued.await_state("train", "over attempt=1 ")
     assert " result=failed: it was stopped (shutdown)" in state
     assert Counter(queued.began())["train"] == 1
