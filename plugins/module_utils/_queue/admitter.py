@@ -73,6 +73,7 @@ class Admitter:
             elif self._may_have_led:
                 wait = EVERY_S
                 self.services.forget()
+                self._pulls, self._wanted = GangPulls(self._clock), []
                 self._stamp.give_up(manager)
                 self._may_have_led, wait = False, None
             self._report("")

@@ -173,6 +173,22 @@ def test_pulls_of_a_gang_that_does_not_start_are_removed(end):
     assert run.swarm.pulls == {}
 
 
+def test_a_manager_that_leads_again_removes_pulls_that_another_one_left():
+    swarm = QueueSwarm([queued("a")], [gpu_node("n1"), gpu_node("n2"), gpu_node("n3")])
+    first, second = Slow(swarm, "m1"), Slow(swarm, "m2")
+    first.round()
+    first.round(leads=False)
+    for service in gang():
+        swarm.submit(service)
+    second.round()
+    assert len(swarm.pulls) == 2
+    second.round(leads=False)
+    del swarm.services_now["idgang0"], swarm.services_now["idgang1"]
+    swarm.submit(queued("b"))
+    first.rounds(2)
+    assert swarm.pulls == {}
+
+
 def test_a_successor_goes_on_with_the_pulls_and_removes_those_that_nobody_wants():
     run = waiting(gang())
     run.restart()
