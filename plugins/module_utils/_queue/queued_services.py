@@ -18,6 +18,7 @@ from .waiting import QUEUE
 # When all services are listed again (seconds): if events say what changed, and without events. dockerd drops events for a slow reader.
 LISTENING_S, POLL_S = 300.0, 10.0
 MOST_READ = 50  # if more services changed, one list is cheaper
+MOST_UNQUEUED = 10_000
 _ALL = ""  # instead of a service's id: any service may have changed
 
 
@@ -29,17 +30,26 @@ class QueuedServices:
         self._services: dict[str, Mapping[str, Any]] = {}
         self._listed: float | None = None
         self._changed: set[str] = set()
+        self._unqueued: set[str] = set()  # ids of services that were read since the last list
         self.listens = False
+        self.are_used = False  # whether this manager leads
 
     def follow(self, events: Iterable[tuple[str, str]]) -> Iterator[None]:
-        """Yield at each event of a manager, after noting what it changed. Called from another thread."""
+        """Yield at each event of a manager that begins a round, after noting what it changed. Called from another thread.
+
+        A round lists all nodes, so events of services begin one only if ``are_used`` and the service is not known to be without a queue.
+        """
         try:
             for kind, service_id in events:
                 self.listens = True
                 if (kind, service_id) == ANY:
                     self.changed(_ALL)
                 elif kind == "service":
+                    if service_id in self._unqueued:
+                        continue
                     self.changed(service_id)
+                    if not self.are_used:
+                        continue
                 yield
         finally:
             self.listens = False
@@ -50,18 +60,20 @@ class QueuedServices:
             self._changed.add(service_id)
 
     def forget(self) -> None:
-        """Have all services read again."""
-        self._services, self._listed = {}, None
+        """Have all services read again when they are used again."""
+        self._services, self._listed, self.are_used = {}, None, False
 
     def read(self, manager: Manager) -> Mapping[str, Mapping[str, Any]]:
         """Return the services of queues by id. Raises SwarmError."""
         ids = set()
         while self._changed:
             ids.add(self._changed.pop())
+        self.are_used = True
         now = self._clock()
         listed, self._listed = self._listed, None  # if reading fails, all services are listed next time
         if listed is None or now - listed >= (LISTENING_S if self.listens else POLL_S) or _ALL in ids or len(ids) > MOST_READ:
             self._services = {service["ID"]: _without_former_template(service) for service in manager.each_service(QUEUE)}
+            self._unqueued.clear()  # somebody may have given a service a queue
             listed = now
         else:
             for service_id in sorted(ids):
@@ -77,6 +89,8 @@ class QueuedServices:
             return
         if QUEUE in (service["Spec"].get("Labels") or {}):
             self._services[service_id] = _without_former_template(service)
+        elif len(self._unqueued) < MOST_UNQUEUED:
+            self._unqueued.add(service_id)
 
 
 def _without_former_template(service: dict[str, Any]) -> dict[str, Any]:

@@ -94,6 +94,27 @@ def test_events_say_which_services_changed_until_they_end(services, swarm):
     assert swarm.calls == ["read service", "list services"]
 
 
+def test_events_of_other_services_begin_no_round(services, swarm):
+    """A label that somebody adds to such a service is found with the next list."""
+    swarm.submit({**queued("web"), "Spec": {**queued("web")["Spec"], "Labels": {}}})
+    assert list(services.follow([("service", "idweb")])) == [None]
+    services.read(swarm)
+    swarm.change("web", lambda spec: spec["Labels"].update({"gpu-swarm.queue": "research"}))
+    assert list(services.follow([("service", "idweb")])) == []
+    assert names(services, swarm) == ["a", "b"]
+    services.listens = True
+    swarm.clock += 300
+    assert names(services, swarm) == ["a", "b", "web"]
+    assert list(services.follow([("service", "idweb"), ("node", "n1")])) == [None, None]
+
+
+def test_if_this_manager_does_not_lead_only_nodes_begin_a_round(services, swarm):
+    services.forget()
+    assert list(services.follow([("service", "ida"), ("node", "n1"), ANY])) == [None, None]
+    services.read(swarm)
+    assert list(services.follow([("service", "ida")])) == [None]
+
+
 def test_a_manager_that_does_not_lead_keeps_few_of_the_events(services, swarm):
     for number in range(1000):
         services.changed("id%d" % number)
