@@ -136,12 +136,15 @@ class _Round:
         self._moved: list[Head] = []  # tasks that a run moved, one for each service
 
     def keep_for_moved(self, work: Work) -> None:
-        """Keep a node for a task that a run moved, until swarm has placed the task."""
+        """Keep a node for a task that a run moved, until swarm has placed the task. If the task fits now, keep only its resources."""
         unit = Unit([work], key_of(work.demand), 0, work.since)
         shape, kept = self._fleet.shape_of(unit.key, work.demand, False), {node.id for head in self._moved for node in head.nodes}
         nodes = choose_to_keep(shape, 1, False, lambda node: node.id not in kept, self._now)
-        if nodes:
-            self._moved.append(self._head_on(unit, shape, nodes))
+        for node in nodes:
+            if node.fits(work.demand):
+                node.add(Running(work.service_id, "", "", node.id, work.demand.wants, None, False, work.demand.ports))
+            else:
+                self._moved.append(self._head_on(unit, shape, nodes))
 
     def share_of(self, queue: str) -> float:
         if queue not in self._shares:

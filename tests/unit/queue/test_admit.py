@@ -108,6 +108,11 @@ def test_of_other_kinds_the_free_part_counts_and_cpus_are_no_kind():
     assert decide(nodes, [work()], tasks=[cpus])["w"].node == "n1"
 
 
+def test_swarm_compares_cpus_only_for_work_that_reserves_something():
+    cpus = task("t", "n1", [], reserves={"NanoCPUs": 65 * 10**9}, service="s")  # more than the node has
+    assert nodes_of(decide([gpu_node("n1")], [work("none", {}), work("one", 1)], tasks=[cpus])) == {"none": "n1", "one": None}
+
+
 def test_nodes_with_the_same_left_over_are_taken_by_name_whatever_the_order_of_the_list():
     assert decide([gpu_node("n2"), gpu_node("n1")], [work()])["w"].node == "n1"
 
@@ -414,8 +419,13 @@ def test_each_moved_task_gets_a_node_of_its_own_while_there_are_some():
 
 def test_a_moved_task_that_has_room_takes_it_before_queued_work():
     nodes = [gpu_node("n1"), gpu_node("n2", 4)]
-    assert nodes_of(decide(nodes, [work("a", limit=60), work("b", 5, limit=60)], moved=[moved(gpus=3)])) == {"a": "n2", "b": None}
-    assert nodes_of(decide(nodes[:1], [work(limit=60)], moved=[moved(gpus=3)])) == {"w": None}
+    assert nodes_of(decide(nodes, [work("a", limit=60), work("b", 6, limit=60)], moved=[moved(gpus=3)])) == {"a": "n2", "b": None}
+    assert nodes_of(decide(nodes[:1], [work(gpus=5, limit=60)], moved=[moved(gpus=3)])) == {"w": "n1"}
+    assert nodes_of(decide(nodes[:1], [work(gpus=5, limit=60)], moved=[moved(gpus=3), moved("db", 1)])) == {"w": None}
+
+
+def test_a_moved_task_without_gpus_keeps_no_gpus():
+    assert nodes_of(decide([gpu_node("n1")], [work(gpus=8)], moved=[moved(gpus={"NanoCPUs": 10**9}), moved("db", {})])) == {"w": "n1"}
 
 
 def test_only_the_head_has_a_time_at_which_it_starts():
