@@ -44,7 +44,15 @@ def show(manager: Manager, service: Mapping[str, Any]) -> int:
 
 def follow(manager: Manager, service_id: str) -> int:
     """Show where the work is while it waits, then its log, and return the exit status of its container when it is over."""
-    status, shown = _Status(), set()
+    status = _Status()
+    try:
+        return _follow(manager, service_id, status)
+    finally:
+        status.clear()
+
+
+def _follow(manager: Manager, service_id: str, status: _Status) -> int:
+    shown: set[str] = set()
     while True:
         row, took = _row(manager, service_id)
         if row["state"] in (HELD, REFUSED):
@@ -187,6 +195,7 @@ class _Status:
         line = printable(text)
         if line != self._said:
             self._said, self._since = line, time.monotonic()
+            self.clear()
             sys.stderr.write("gpu-swarm: %s\n" % line)
             sys.stderr.flush()
 
@@ -194,11 +203,11 @@ class _Status:
         """Wait, and show on a terminal for how long nothing has changed."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            if self._is_terminal:
-                text = "%s: %s for %s" % (row["service"], row["state"], duration(time.monotonic() - self._since))
-                sys.stderr.write("\r\x1b[K%s" % text[: screen.size()[0] - 1])
-                sys.stderr.flush()
+            self.clear("%s: %s for %s" % (row["service"], row["state"], duration(time.monotonic() - self._since)))
             time.sleep(max(0.0, min(1.0, until - time.monotonic())))
+
+    def clear(self, text: str = "") -> None:
+        """Replace the line that counts the time."""
         if self._is_terminal:
-            sys.stderr.write("\r\x1b[K")
+            sys.stderr.write("\r\x1b[K%s" % text[: screen.size()[0] - 1])
             sys.stderr.flush()

@@ -22,6 +22,9 @@ import time
 import pytest
 from docker_daemon import Daemon
 from manager_files import write_snapshot
+from queue_daemon import QueueDaemon
+from queue_swarm import Driver, QueueSwarm
+from queued import GPU, gpu_node, queued
 from swarm_api import cluster, named, node, pending, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._command import command
@@ -34,14 +37,14 @@ RUN = "import sys; sys.path.insert(0, %r); from gpu_swarm._command import comman
 class Terminal:
     """The command on a terminal of 24 lines of 80 characters."""
 
-    def __init__(self, code, *argv):
+    def __init__(self, code, *argv, stderr=subprocess.PIPE):
         self.master, self._slave = pty.openpty()
         fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         self.before = termios.tcgetattr(self._slave)
         environ = {**os.environ, "TERM": "xterm"}
         for name in ("COLUMNS", "LINES", "NO_COLOR"):
             environ.pop(name, None)
-        streams = {"stdin": self._slave, "stdout": self._slave, "stderr": subprocess.PIPE}
+        streams = {"stdin": self._slave, "stdout": self._slave, "stderr": self._slave if stderr is None else stderr}
         # A shell starts background processes with SIGINT ignored, and the tests may run in the background.
         reset = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         self.process = subprocess.Popen([sys.executable, "-I", "-c", code, *argv], env=environ, preexec_fn=reset, **streams)
@@ -60,7 +63,7 @@ class Terminal:
     def end(self):
         """Return the exit status and stderr, and whether the terminal is as before."""
         _out, err = self.process.communicate(timeout=LONGEST_S)
-        return self.process.returncode, err.decode(), termios.tcgetattr(self._slave) == self.before
+        return self.process.returncode, (err or b"").decode(), termios.tcgetattr(self._slave) == self.before
 
     def close(self):
         self.process.kill()
@@ -131,6 +134,28 @@ def test_status_has_colours_and_the_width_of_the_terminal(terminal):
     lines = status.read_until("Read ").replace("\r", "").split("\n")
     assert any(line.startswith("\x1b[31m") for line in lines)
     assert max(len(line) for line in lines if "\x1b" not in line) <= 80
+
+
+def test_work_is_followed_on_a_terminal_and_ctrl_c_leaves_it(installed, tmp_path):
+    swarm = QueueSwarm([queued("first", {GPU: 8})], nodes=[gpu_node("n1")])
+    run, daemon = Driver(swarm), QueueDaemon(str(tmp_path / "docker.sock"), swarm)
+    run.rounds(2)
+    host = "'unix://%s'" % (tmp_path / "docker.sock")
+    code = installed[1].replace("))", ", %s))" % host)
+    words = ("run", "--queue", "research", "--gpus", "8", "--name", "mine", "--follow", "my/image")
+    followed = Terminal(code, *words, stderr=None)
+    try:
+        shown = followed.read_until("mine: waiting for 2 s")
+        assert "gpu-swarm: mine waits" in shown
+        assert shown.count("\r\x1b[K") >= 2  # the same line counts the time
+        followed.process.send_signal(signal.SIGINT)
+        shown = followed.read_until("cancels it.")
+        assert "\r\ngpu-swarm: The work goes on. 'gpu-swarm queue mine' shows it" in shown
+        assert followed.end() == (130, "", True)
+        assert "idmine" in swarm.services_now
+    finally:
+        followed.close()
+        daemon.close()
 
 
 # -- why -------------------------------------------------------------------------------------------------------------
