@@ -12,8 +12,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from .._printable import printable, shortened
-from .._queue.queue_state import HELD, OVER, WAITING
-from .._queue.queue_view import LOST, REFUSED, RUNNING, STARTING
+from .._queue.queue_words import HELD, LOST, OVER, RUNNING, STARTING, UNQUEUED, WAITING
 from .._queue.queues import NO_LIMIT, shown_duration
 from .._tasks.tasks import epoch
 from .._view.fold import fold, paragraphs
@@ -29,7 +28,7 @@ _ADMITTED = (RUNNING, STARTING, LOST)
 _PARTS = (
     (_ADMITTED, "Running"),
     ((WAITING,), "Waiting, in this order"),
-    ((REFUSED,), "Cannot be queued"),
+    ((UNQUEUED,), "Cannot be queued"),
     ((HELD,), "Held"),
     ((OVER,), "Over"),
 )

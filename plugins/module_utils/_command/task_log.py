@@ -17,8 +17,7 @@ from typing import Any, Mapping
 
 from .._errors import GpuSwarmError
 from .._printable import printable
-from .._queue.queue_state import HELD, OVER, WAITING
-from .._queue.queue_view import REFUSED, RUNNING
+from .._queue.queue_words import HELD, OVER, RUNNING, UNQUEUED, WAITING
 from .._swarm import log_stream
 from .._swarm.manager import Manager, NotFound
 from .._tasks import one_shot
@@ -55,7 +54,7 @@ def _follow(manager: Manager, service_id: str, status: _Status) -> int:
     shown: set[str] = set()
     while True:
         row, took = _row(manager, service_id)
-        if row["state"] in (HELD, REFUSED):
+        if row["state"] in (HELD, UNQUEUED):
             status.say("%s: %s." % (row["service"], row["text"].rstrip(".")))
             return UNREADABLE
         service = manager.service(service_id)

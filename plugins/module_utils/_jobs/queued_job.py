@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from .._guard import refusal
-from .._queue import attempts, by_hand, queue_state, queue_view
+from .._queue import attempts, by_hand, queue_state, queue_words
 from .._queue.queue_state import State, state_of
 from .._queue.queues import Queue
 from .._queue.reasons import no_queue
@@ -27,7 +27,7 @@ from .queue_options import CHANGEABLE
 
 WAITING, HELD, CANCELLED = "waiting", "held", "cancelled"
 _FAILED = "failed: "
-_WITH_REASON = (queue_view.WAITING, queue_view.REFUSED, queue_view.LOST)  # states in the view of the queues
+_WITH_REASON = (queue_words.WAITING, queue_words.UNQUEUED, queue_words.LOST)  # states in the view of the queues
 _RELEASE = "%s; 'gpu-swarm release %s' lets it run"
 
 

@@ -15,9 +15,7 @@ import re
 from typing import Any, Iterable, Mapping, NamedTuple, Sequence
 
 from .._printable import printable
-from .._queue.queue_state import HELD, OVER, WAITING
-from .._queue.queue_view import LOST, STATES
-from .._queue.read_queue import UNKNOWN
+from .._queue.queue_words import HELD, LOST, OVER, SHOWN, UNKNOWN, WAITING
 from .._tasks.tasks import epoch, stamp
 from .._view.shown_queues import MOST_ROWS, is_stuck
 
@@ -242,7 +240,7 @@ def _queue(row: Row, work: Sequence[Row], names: _Names) -> dict[str, Any]:
         "since": _time(row.get("since")),
         "waits": [_work(one, names) for one in waiting[:MOST_ROWS]],
         "others": [_work(one, names) for one in others[:MOST_ROWS]],
-        "counts": {state: _number(counts.get(state)) or 0 for state in STATES if state != OVER},
+        "counts": {state: _number(counts.get(state)) or 0 for state in SHOWN if state != OVER},
     }
 
 

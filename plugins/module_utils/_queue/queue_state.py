@@ -20,9 +20,9 @@ from typing import Any, Mapping, NamedTuple
 
 from .._printable import printable
 from .._swarm.owned_labels import PREFIX
+from .queue_words import ADMITTED, HELD, OVER, WAITING
 
 LABEL = PREFIX + "queue-state"
-WAITING, ADMITTED, OVER, HELD = "waiting", "admitted", "over", "held"
 STATES = (WAITING, ADMITTED, OVER, HELD)
 MOST_MEMBERS = 64  # of a gang
 LONGEST_RESULT, LONGEST_LABEL = 200, 8 * 1024  # characters

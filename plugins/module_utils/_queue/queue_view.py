@@ -28,19 +28,28 @@ from .attempts import progress_of
 from .gang_pulls import being_pulled
 from .moved_tasks import may_be_moved, moved_since, moved_work
 from .packing import Fleet
-from .queue_state import ADMITTED, HELD, OVER, WAITING, State, state_of
+from .queue_state import State, state_of
+from .queue_words import (
+    ADMITTED,
+    CANNOT_QUEUE,
+    HELD,
+    LOST,
+    MAY_START,
+    NOT_SERVED,
+    OVER,
+    REFUSED,
+    RUNNING,
+    SHOWN,
+    STARTING,
+    TAKEN_BACK,
+    UNQUEUED,
+    WAITING,
+)
 from .queues import LABEL, Queue, from_label
-from .reasons import REFUSED as REFUSED_THERE
 from .reasons import Reason
 from .settle import View, unreachable_nodes
 from .usage import running_of
 from .waiting import QUEUE, Read, Work, gang_of, limit_of_admitted, owner_of, queue_of, read, shown
-
-STARTING, RUNNING, LOST, REFUSED = "starting", "running", "lost", "refused"
-# The order in which states are shown.
-STATES = (RUNNING, STARTING, LOST, WAITING, REFUSED, HELD, OVER)
-# Reasons that are no decision of ``admit``.
-MAY_START, TAKEN_BACK, NOT_SERVED, CANNOT_QUEUE = "may-start", "taken-back", "not-served", "cannot-be-queued"
 
 Row = dict  # one entry of "work" or "queues"
 
@@ -59,7 +68,7 @@ def queue_view(listed: Listed, queues: Mapping[str, Queue], now: float, problem:
 
     ``since`` is the result of ``moved_since``.
 
-    ``work`` is in the order of STATES, and waiting work in the order in which it may start. Times are UTC text, unknown times None.
+    ``work`` is in the order of SHOWN, and waiting work in the order in which it may start. Times are UTC text, unknown times None.
     """
     services = {service["ID"]: service for service in listed.services if QUEUE in (service["Spec"].get("Labels") or {})}
     if not services and not queues:
@@ -89,7 +98,7 @@ def queue_view(listed: Listed, queues: Mapping[str, Queue], now: float, problem:
     work = [_of_decision(seen, decision) for decision in found.decisions] + [_of_other(seen, one) for one in found.others]
     decided = {row["service_id"] for row in work}
     work += [_of_rest(seen, service) for service_id, service in sorted(services.items()) if service_id not in decided]
-    work.sort(key=lambda row: (STATES.index(row["state"]), *_order(row)))
+    work.sort(key=lambda row: (SHOWN.index(row["state"]), *_order(row)))
     return {"queues": _queues(view, Fleet(state, ()).advertised(), work), "work": work, "problem": problem}
 
 
@@ -208,7 +217,7 @@ def _taken(seen: _Seen, service: Mapping[str, Any], decision: Decision) -> list[
 
 
 def _refused_text(reason: Reason | None, state: State) -> str:
-    return " (%s)" % state.result if reason and reason.code == REFUSED_THERE and state.result else ""
+    return " (%s)" % state.result if reason and reason.code == REFUSED and state.result else ""
 
 
 def _taken_text(taken: Sequence[Row]) -> str:
@@ -225,7 +234,7 @@ def _of_other(seen: _Seen, one: Read) -> Row:
         return _row(seen, service, state=HELD, since=utc(service.get("UpdatedAt")), reason=HELD, text=one.problem)
     found = read(service, seen.view.queues)
     if found and found.problem:
-        return _row(seen, service, state=REFUSED, reason=CANNOT_QUEUE, text=found.problem)
+        return _row(seen, service, state=UNQUEUED, reason=CANNOT_QUEUE, text=found.problem)
     code = TAKEN_BACK if one.state.result.startswith(attempts.TAKEN_BACK) else NOT_SERVED
     return _row(seen, service, reason=code, text=one.problem)
 

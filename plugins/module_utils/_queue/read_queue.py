@@ -17,12 +17,12 @@ from .._ledger.read import ledger_of
 from .._ledger.reading import keeping
 from .._swarm.manager import Manager
 from .._tasks.tasks import epoch, is_queued
-from .queue_state import WAITING, state_of
+from .queue_state import state_of
 from .queue_view import view_of
+from .queue_words import UNKNOWN, WAITING
 from .queues import LABEL
 from .service_changes import as_submitted
 
-UNKNOWN = ""  # stands for all queues that the swarm does not have
 _UNKNOWN: Mapping[str, Any] = {
     "queue": UNKNOWN, "weight": None, "priority": None, "time_limit_s": None, "max": {}, "per_owner": {}, "used": {}, "share": None,
     "waiting": 0, "running": 0,

@@ -18,13 +18,27 @@ from .._policy.data_network import ADDRESS
 from .._printable import printable, shortened
 from .._tasks.tasks import stamp
 from .packing import Node, Shape, choose, most_alike
+from .queue_words import (
+    BEHIND,
+    CAP,
+    CLOSED,
+    GANG,
+    KEPT,
+    MOVED,
+    NEVER,
+    NEXT,
+    NO_QUEUE,
+    NO_ROOM,
+    OWNER_CAP,
+    PULLS,
+    REFUSED,
+    ROUND,
+    TOO_LARGE,
+    UNLABELLED,
+)
 from .queues import Queue, shown_duration
 from .units import Unit
 
-# One word for each reason, for metrics and tests.
-NO_QUEUE, GANG, TOO_LARGE, NEVER, CLOSED, UNLABELLED = "no-queue", "gang", "larger-than-cap", "fits-nowhere", "nodes-closed", "no-data-address"
-CAP, OWNER_CAP, NEXT, KEPT, MOVED, REFUSED, NO_ROOM = "cap", "owner-cap", "next", "kept-for-next", "kept-for-run", "refused-there", "no-room"
-ROUND, BEHIND, PULLS = "next-round", "behind", "pulls-image"
 LONGEST = 500  # characters of a sentence
 
 

@@ -14,10 +14,20 @@ from collections import Counter
 from typing import Any, Callable, Collection, Mapping, Sequence
 
 from .._printable import shortened
-from .._queue.queue_state import HELD, OVER, WAITING
-from .._queue.queue_view import LOST, REFUSED, RUNNING, STARTING
-from .._queue.read_queue import UNKNOWN
-from .._queue.reasons import NEVER, NO_QUEUE, TOO_LARGE, UNLABELLED
+from .._queue.queue_words import (
+    HELD,
+    LOST,
+    NEVER,
+    NO_QUEUE,
+    OVER,
+    RUNNING,
+    STARTING,
+    TOO_LARGE,
+    UNKNOWN,
+    UNLABELLED,
+    UNQUEUED,
+    WAITING,
+)  # fmt: skip
 from .table import NOTHING
 from .verdicts import Verdict
 
@@ -73,13 +83,13 @@ def used(row: Row) -> str:
 
 def is_stuck(row: Row) -> bool:
     """Return whether this work never starts unless a person changes something."""
-    return row.get("state") == REFUSED or (row.get("state") == WAITING and row.get("reason") in STUCK)
+    return row.get("state") == UNQUEUED or (row.get("state") == WAITING and row.get("reason") in STUCK)
 
 
 def notes(queue: Mapping[str, Any]) -> list[str]:
     """Return what else a person should know about the queues."""
     texts = ["nothing is admitted: %s" % queue["problem"]] if queue["problem"] else []
-    for state, words in ((LOST, "lost with their node"), (HELD, "held until somebody releases them"), (REFUSED, "cannot be queued")):
+    for state, words in ((LOST, "lost with their node"), (HELD, "held until somebody releases them"), (UNQUEUED, "cannot be queued")):
         number = sum(row["states"].get(state, 0) for row in queue["queues"])
         if number:
             texts.append("%s: %s" % (words, shortened([row["service"] for row in queue["work"] if row["state"] == state])))
@@ -92,7 +102,7 @@ def sentence(row: Row) -> str:
     if state == WAITING:
         place = " at position %d" % row["position"] if row["position"] else ""
         return "it waits in the queue %s%s, because %s" % (queue, place, text)
-    if state == REFUSED:
+    if state == UNQUEUED:
         return "it cannot be queued, because %s" % text
     if state in (HELD, LOST):
         return text
