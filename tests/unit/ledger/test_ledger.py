@@ -354,6 +354,9 @@ def test_a_queue_stops_only_work_of_its_own():
     """Anybody may write the same constraint into a service without a queue. That service is pending."""
     found = ledger(Listed([node()], [pending("t1", constraints=[NOWHERE])], [service(constraints=[NOWHERE])]), PREFIX, [ALL])
     assert [(group["service"], group["missing"]) for group in found["pending"]] == [("train", ["no node meets node.id==nowhere"])]
+    admitted = queued("new", state="admitted attempt=1 node=n1 admission=k", replicas=1, constraints=[NOWHERE, "node.id==n1"])
+    tasks = [pending("t1", service="idnew", constraints=[NOWHERE, "node.id==n1"], restart="none")]
+    assert [group["service"] for group in ledger(Listed([node()], tasks, [admitted]), PREFIX)["pending"]] == ["new"]
 
 
 def test_admitted_work_that_waits_for_its_node_moves_to_no_other_node():

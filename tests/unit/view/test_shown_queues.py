@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from queue_fleet import QueueManager, queue, swarm
-from swarm_api import node
+from queue_fleet import LABELS, NOW, QueueManager, queue, swarm
+from swarm_api import cluster, node
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.read_queue import read_ledger_and_queue
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.read_queue import queue_in, read_ledger_and_queue
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view import status
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.shown_queues import MOST_ROWS, sentence, shortened_queue
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._view.status_text import Screen
@@ -79,7 +79,20 @@ def test_of_10000_pieces_of_work_the_first_of_each_queue_are_listed():
     assert (waits[0], waits[1], len(waits), waits[-1]) == ("big", "sweep-00000", MOST_ROWS + 1, "sweep-09999")
     assert next(row["waiting"] for row in found["queues"] if row["queue"] == "research") == 10_001
     assert [row["service"] for row in found["work"] if row["state"] in ("held", "over")] == ["again"]
-    assert shortened_queue(found, ["sweep-09999"]) == found
+    assert shortened_queue(found, ["idsweep-09999"]) == found
+
+
+def test_a_swarm_shows_its_queues_before_they_have_work():
+    found = queue_in(Listed([node()], [], [], NOW), cluster(LABELS)["Spec"], NOW)
+    assert [(row["queue"], row["waiting"], row["since"]) for row in found["queues"]] == [("nightly", 0, None), ("research", 0, None)]
+
+
+def test_a_queue_has_waited_since_its_first_waiting_work_was_submitted():
+    listed = swarm()
+    for name, created in (("train", "01"), ("sweep-00001", "03"), ("sweep-00002", "09")):
+        next(one for one in listed.services if one["Spec"]["Name"] == name)["CreatedAt"] = f"2026-11-{created}T12:00:00Z"
+    found = queue_in(listed, cluster(LABELS)["Spec"], NOW)
+    assert [row["since"] for row in found["queues"] if row["queue"] == "research"] == ["2026-11-03T12:00:00Z"]
 
 
 # -- why ---------------------------------------------------------------------------------------------------------------
