@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import pytest
-from swarm_api import node, pending, recorded, reserving, service, task
+from swarm_api import discrete, node, pending, recorded, reserving, service, task
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
@@ -278,8 +278,16 @@ def test_there_may_be_room_for_some_of_the_tasks():
     assert found["text"] == "needs 1 NVIDIA-GPU on one node: there is room for 3 of 5 tasks"
 
 
-def test_cluster_volumes_are_ignored():
-    found = explained([node()], train(ContainerSpec={"Mounts": [{"Type": "cluster", "Source": "data"}]}))
+def test_the_kind_with_the_least_room_limits_the_tasks_of_a_node():
+    one = node("g1", resources=[*gpus(4), *discrete(2, "VRAM")])
+    assert explained([one], train({GPU: 1, "VRAM": 1}, replicas=5))["room"] == 2
+    assert explained([one], train({GPU: 2, "VRAM": 1}, replicas=5))["room"] == 2
+    assert explained([one], train({GPU: 4, "VRAM": 1}, replicas=5))["room"] == 1
+
+
+@pytest.mark.parametrize("others", [[], [{"Type": "bind", "Source": "/data"}]])
+def test_cluster_volumes_are_ignored(others):
+    found = explained([node()], train(ContainerSpec={"Mounts": [{"Type": "cluster", "Source": "data"}, *others]}))
     assert (found["fits"], found["unchecked"]) == (True, ["cluster volumes"])
 
 

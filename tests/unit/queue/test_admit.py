@@ -111,6 +111,8 @@ def test_of_other_kinds_the_free_part_counts_and_cpus_are_no_kind():
 def test_swarm_compares_cpus_only_for_work_that_reserves_something():
     cpus = task("t", "n1", [], reserves={"NanoCPUs": 65 * 10**9}, service="s")  # more than the node has
     assert nodes_of(decide([gpu_node("n1")], [work("none", {}), work("one", 1)], tasks=[cpus])) == {"none": "n1", "one": None}
+    everything = task("t", "n1", [], reserves={"NanoCPUs": 64 * 10**9, "MemoryBytes": 2**40}, service="s")
+    assert nodes_of(decide([gpu_node("n1")], [work("one", 1)], tasks=[everything])) == {"one": "n1"}
 
 
 def test_nodes_with_the_same_left_over_are_taken_by_name_whatever_the_order_of_the_list():
