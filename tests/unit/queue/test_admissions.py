@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from queued import gpu_node, queued, state_of
 
@@ -70,6 +72,24 @@ def test_the_plan_of_a_gang_is_in_each_label_and_other_work_has_none():
     found = written(decided(queued("a"), *services))
     assert {name for name, text in found.items() if text.endswith(" plan=idb0:n1,idb1:n2")} == {"b0", "b1"}
     assert "plan" not in found["a"]
+
+
+def ports(found, *names):
+    return [re.search(" port=([0-9]+) ", written(found)[name]).group(1) for name in names]
+
+
+def test_gangs_on_the_same_first_node_have_different_ports():
+    """All admissions in this test have the same id, so all would begin with the same port."""
+    first, second = ([queued("%s%d" % (name, rank), gang="%s:%d/2 any" % (name, rank)) for rank in (0, 1)] for name in "bc")
+    together = ports(decided(*first, *second), "b0", "b1", "c0", "c1")
+    assert together[0] == together[1] != together[2] == together[3]
+    plan = " admission=k limit=60 port=%s plan=idb0:n1,idb1:n2" % together[0]
+    live = [
+        queued("b%d" % rank, state="admitted attempt=1 node=n%d%s" % (rank + 1, plan), gang="b:%d/2 any" % rank, replicas=1) for rank in (0, 1)
+    ]
+    assert ports(decided(*live, *second), "c0", "c1") == together[2:]
+    over = [queued("b%d" % rank, state="over attempt=1 node=n%d%s" % (rank + 1, plan), gang="b:%d/2 any" % rank, replicas=1) for rank in (0, 1)]
+    assert ports(decided(*over, *second), "c0", "c1") == together[:2]
 
 
 def test_if_a_member_of_a_gang_may_not_be_admitted_the_others_say_so():
