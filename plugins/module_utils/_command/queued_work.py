@@ -18,8 +18,9 @@ from .._errors import GpuSwarmError
 from .._ledger.listed import Listed
 from .._printable import printable, shortened
 from .._queue import by_hand
-from .._queue.queue_state import OVER, WAITING, state_of
+from .._queue.queue_state import state_of
 from .._queue.queue_view import view_of
+from .._queue.queue_words import ADMITTED, OVER, WAITING
 from .._queue.queues import LABEL, from_label
 from .._queue.round_stamp import TAKES_OVER_S
 from .._queue.settle import Change, View, unreachable_nodes
@@ -31,6 +32,9 @@ from .._view.times import duration
 from .command_answer import DONE, UNREADABLE, WRONG, Answer
 from .queue_text import queue_text, selected
 
+_REMOVED = "%(service)s is removed. It never ran."
+_STOPPED = "%(service)s is cancelled. Its log stays."
+_LOST = "%(service)s is cancelled. Its node does not answer, so its container may run until the node is back."
 _NOBODY = "The leader's service has not started work for %s. See 'systemctl status gpu-swarm-manager' on the leader%s."
 
 
@@ -83,7 +87,7 @@ def cancel(manager: Manager, names: Sequence[str]) -> Answer:
     rows = list(done.values())
 
     def text(width: int | None) -> str:
-        lines = ["%(service)s is removed. It never ran." if row["removed"] else "%(service)s is cancelled. Its log stays." for row in rows]
+        lines = [_REMOVED if row["removed"] else _LOST if row["lost"] else _STOPPED for row in rows]
         return paragraphs([*(line % row for line, row in zip(lines, rows)), *map(printable, problems)], width)
 
     return Answer({"cancelled": rows, "problems": problems}, text, UNREADABLE if problems else DONE)
@@ -102,9 +106,9 @@ def _cancel(manager: Manager, ids: Sequence[str], who: str, done: dict[str, dict
         _write(manager, found.changes)
         for removed in found.removed:
             manager.remove_service(removed)
-        for change in found.changes:
-            name = printable(change.service["Spec"]["Name"])
-            done[change.service["ID"]] = {"service": name, "service_id": change.service["ID"], "removed": change.service["ID"] in found.removed}
+        for service in (change.service for change in found.changes):
+            row = {"service": printable(service["Spec"]["Name"]), "service_id": service["ID"], "removed": service["ID"] in found.removed}
+            done[service["ID"]] = dict(row, lost=state_of(service).state == ADMITTED and state_of(service).node in view.unreachable)
 
 
 def retry(manager: Manager, name: str) -> Answer:

@@ -186,6 +186,13 @@ def test_a_job_with_several_services_is_cancelled_as_a_whole_and_retried_one_by_
     assert fleet("cancel", "a")[0] == 1
 
 
+def test_lost_work_that_is_cancelled_may_run_until_its_node_is_back(fleet):
+    fleet.submit(queued("a"))
+    fleet.swarm.nodes_now[0]["Status"]["State"] = "down"
+    out = " ".join(fleet("cancel", "a")[1].split())
+    assert out == "a is cancelled. Its node does not answer, so its container may run until the node is back."
+
+
 def test_a_change_of_somebody_else_is_no_reason_to_give_up(fleet):
     fleet.submit(queued("a", {GPU: 16}))
     interfere = [True]
