@@ -137,7 +137,7 @@ def _ports(view: View, running: Collection[str]) -> dict[str, set[int]]:
     ports: dict[str, set[int]] = {}
     for service_id, service in view.services.items():
         state = state_of(service)
-        if state.port and state.plan and (service_id in running or state.state == ADMITTED):
+        if state.port and state.plan and service_id in running:
             ports.setdefault(state.plan[0][1], set()).add(state.port)
     return ports
 

@@ -94,7 +94,7 @@ def fits_nowhere(unit: Unit, shape: Shape, nodes: Sequence[Node]) -> Reason | No
     if possible >= unit.size:
         names = ["%s (%s)" % (node.hostname, why_closed(node.spot.place.record)) for node in closed]
         return _reason(CLOSED, "it needs nodes that take no new tasks now: %s" % shortened(names))
-    if shape.unlabelled and most_alike([*shape.possible, *shape.unlabelled], unit.same_model) >= unit.size:
+    if most_alike([*shape.possible, *shape.unlabelled], unit.same_model) >= unit.size:
         without = shortened([node.hostname for node in shape.unlabelled])
         return _reason(UNLABELLED, "its gang is on the host's network, and nodes lack the label %s: %s; provision writes it" % (ADDRESS, without))
     if possible:

@@ -12,6 +12,7 @@ from queued import GPU, gpu_node, queued
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.listed import Listed
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.gang_pulls import GangPulls, Pull
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_view import queue_view
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queues import check_queues
 
@@ -137,6 +138,55 @@ def test_if_pulls_cannot_begin_the_members_start_anyway():
     assert swarm.began == ["idgang0", "idgang1"]
 
 
+def test_an_image_that_no_other_node_wants_fails_alone():
+    services = gang()
+    services[1]["Spec"]["TaskTemplate"]["ContainerSpec"]["Image"] = "my/private:1"
+    run = waiting(services)
+    run.swarm.pull_fails = lambda _node, image: "No such image" if image == "my/private:1" else None
+    run.swarm.end_pulls()
+    run.round()
+    assert states(run) == ["admitted", "admitted"]
+
+
+def test_after_a_failure_the_node_pulls_again():
+    swarm, pulls = QueueSwarm([]), GangPulls(lambda: 0.0)
+    wanted = [Pull("ida", "n1", IMAGE), Pull("idb", "n2", IMAGE)]
+    pulls.go_on(swarm, wanted)
+    swarm.pull_fails = lambda node, _image: "a full disk" if node == "n2" else None
+    swarm.end_pulls()
+    assert pulls.go_on(swarm, wanted) == [(wanted[1], "a full disk")]
+    assert pulls.go_on(swarm, wanted) == []
+    assert [service["Spec"]["TaskTemplate"]["Placement"]["Constraints"] for service, _task in swarm.pulls.values()] == [["node.id==n2"]]
+
+
+def test_the_next_gang_pulls_again():
+    run = waiting(gang())
+    run.swarm.end_pulls()
+    run.rounds(2)
+    for name in NAMES:
+        run.swarm.end(name)
+    run.rounds(2)
+    for rank in (0, 1):
+        run.swarm.submit(queued("next%d" % rank, {GPU: 8}, gang="next:%d/2 any" % rank))
+    run.rounds(4)
+    assert len(pulled_on(run)) == 2
+
+
+def test_without_gangs_nobody_asks_for_pulls_more_than_once():
+    run = Slow(QueueSwarm([queued("a%d" % number, {GPU: 8}) for number in range(4)]))
+    asked = []
+    run.swarm.services_labelled = lambda label: asked.append(label) or []
+    run.rounds(8)
+    assert len(asked) == 1
+
+
+def test_pulls_of_a_deployment_are_none_of_a_gang():
+    run = waiting(gang())
+    for service, _task in run.swarm.pulls.values():
+        service["Spec"]["Labels"]["gpu-swarm.pull"] = "stack"
+    assert {row["reason"] for row in rows(run).values()} == {"may-start"}
+
+
 def test_one_failure_decides_nothing_while_another_node_still_pulls():
     run = waiting(gang())
     (_service, task), _other = run.swarm.pulls.values()
@@ -154,8 +204,11 @@ def test_a_pull_that_never_ends_counts_as_failed():
     (_service, task), _other = run.swarm.pulls.values()
     task["Status"] = {"State": "failed", "ContainerStatus": {"ContainerID": "c"}}
     run.round()
-    run.round(1785)
-    assert "it was not pulled within 30 minutes" in run.swarm.state("gang0") + run.swarm.state("gang1")
+    run.round(1784)
+    assert states(run) == ["waiting", "waiting"]
+    assert "result=" not in run.swarm.state("gang1")
+    run.round(10)
+    assert run.swarm.state("gang1").endswith("result=refused: the node could not pull its image: it was not pulled within 30 minutes")
 
 
 def test_members_may_have_different_images():

@@ -6,13 +6,18 @@ from __future__ import annotations
 
 import pytest
 from queue_swarm import Driver, QueueSwarm
-from queued import GPU, gpu_node, on_host, queued
+from queued import GPU, NOW, gpu_node, on_host, queued, state_of
+from swarm_api import task as a_task
 
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._guard.refusal import with_code
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.admissions import admissions
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.gang_variables import PORTS, free_port, with_variables
-from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_state import from_text
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_state import LABEL, from_text
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queues import check_queues
+from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.settle import View
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.waiting import read
 
+REFUSED = with_code("held-twice", "the service train0 is refused on this node (isolation: exclusive): task b has its GPU")
 NODES = [gpu_node("n1", data=("10.0.0.1", "ib0")), gpu_node("n2", data=("10.0.0.2", "bond0")), gpu_node("n3", data=("10.0.0.3", "ib3"))]
 
 
@@ -62,13 +67,20 @@ def test_on_an_overlay_members_meet_at_the_name_of_rank_0():
 
 @pytest.mark.parametrize(
     ("reserves", "local"),
-    [({GPU: 2}, "2"), ({GPU: 1, "T4": 3}, "4"), ({"VRAM": 16000}, "1"), ({"NanoCPUs": 10**9}, "1"), ({GPU: 1, "VRAM": 129}, "2")],
+    [
+        ({GPU: 2}, "2"),
+        ({GPU: 1, "T4": 3}, "4"),
+        ({"VRAM": 16000}, "1"),
+        ({"NanoCPUs": 10**9}, "1"),
+        ({GPU: 1, "VRAM": 129}, "2"),
+        ({"SLOT": 128}, "128"),
+    ],
 )
 def test_a_member_starts_one_process_for_each_card(reserves, local):
     nodes = [gpu_node("n%d" % number) for number in range(2)]
     for node in nodes:
         node["Description"]["Resources"]["GenericResources"] += [
-            {"DiscreteResourceSpec": {"Kind": kind, "Value": amount}} for kind, amount in {"VRAM": 20000, "T4": 3}.items()
+            {"DiscreteResourceSpec": {"Kind": kind, "Value": amount}} for kind, amount in {"VRAM": 20000, "T4": 3, "SLOT": 200}.items()
         ]
     swarm = QueueSwarm([member(rank, reserves=reserves) for rank in (0, 1)], nodes)
     swarm.places = False
@@ -83,7 +95,7 @@ def test_work_without_a_gang_gets_no_variables():
 
 
 def test_the_users_variables_stay_and_names_of_ours_are_replaced():
-    env = ["A=1", "NCCL_SOCKET_IFNAME=eth7", "MASTER_ADDR=elsewhere", "NODE_RANK=9", "B=a=b", "EMPTY"]
+    env = ["A=1", "MASTER_ADDR=elsewhere", "NODE_RANK=9", "NCCL_SOCKET_IFNAME=eth7", "B=a=b", "EMPTY"]
     run = admitted(member(0, True, env=env), member(1, True))
     found = env_of(run, "train0")
     assert found[:5] == ["A=1", "NCCL_SOCKET_IFNAME=eth7", "B=a=b", "EMPTY", "NODE_RANK=0"]
@@ -93,9 +105,15 @@ def test_the_users_variables_stay_and_names_of_ours_are_replaced():
 
 def test_another_try_on_other_nodes_gets_their_interfaces():
     run = admitted(member(0, True, env=["GLOO_SOCKET_IFNAME=mine"]), member(1, True))
-    run.swarm.end("train0", "rejected", "task: the node is gone")
-    first = with_variables(env_of(run, "train0"), {"NODE_RANK": "0", "NCCL_SOCKET_IFNAME": "=ib3", "GLOO_SOCKET_IFNAME": "ib3"}, True)
-    assert first == ["GLOO_SOCKET_IFNAME=mine", "NODE_RANK=0", "NCCL_SOCKET_IFNAME==ib3"]
+    before = port_of(run, "train0")
+    run.swarm.end("train0", "failed", REFUSED, 125)
+    run.rounds(20, 60)
+    assert [from_text(run.swarm.state(name)).node for name in ("train0", "train1")] == ["n2", "n3"]
+    first, second = variables_of(run, "train0"), variables_of(run, "train1")
+    assert (first["NCCL_SOCKET_IFNAME"], first["GLOO_SOCKET_IFNAME"], second["GLOO_SOCKET_IFNAME"]) == ("=bond0", "mine", "ib3")
+    assert (first["MASTER_ADDR"], second["MASTER_ADDR"]) == ("10.0.0.2", "10.0.0.2")
+    assert len(env_of(run, "train0")) == 8
+    assert port_of(run, "train0") != before
 
 
 @pytest.mark.parametrize(
@@ -122,6 +140,25 @@ def test_two_gangs_whose_rank_0_is_on_one_node_have_different_ports():
     assert len(set(ports)) == 20
     assert set(ports) <= set(range(29400, 30000))
     assert [port_of(run, "g%d1" % number) for number in range(20)] == ports
+
+
+def test_two_gangs_of_one_decision_have_different_ports():
+    run = Driver(QueueSwarm([member(rank, True, gpus=1, name=name) for name in ("a", "b") for rank in (0, 1)], NODES))
+    run.swarm.new_id = lambda: "k"
+    run.restart()
+    run.round(60)
+    assert port_of(run, "b0") == port_of(run, "a0") + 1
+
+
+def test_a_gang_that_stops_has_its_port_until_its_tasks_have_ended():
+    label = "over attempt=1 node=n1 admission=k port=%d plan=idold0:n1,idold1:n2 result=x" % free_port("k", ())
+    over = queued("old0", {GPU: 1}, state=label, replicas=1)
+    for state, same in (("running", False), ("shutdown", True)):
+        services = {service["ID"]: service for service in (over, member(0, True, gpus=1), member(1, True, gpus=1))}
+        tasks = {"idold0": [a_task("t", "n1", state=state, service="idold0", reserves={GPU: 1})]}
+        view = View(services, tasks, check_queues({"research": {}}), frozenset(), NOW)
+        found = admissions(view, state_of(NODES), lambda: "k", {}).changes[0]
+        assert (" port=%d " % free_port("k", ()) in found.spec["Labels"][LABEL]) is same
 
 
 def test_a_successor_writes_the_same_port_and_address():
@@ -179,6 +216,13 @@ def test_without_enough_nodes_with_a_data_address_it_says_so(data):
     assert reason.text == "its gang is on the host's network, and nodes lack the label gpu-swarm.data-address: host-n1; provision writes it"
 
 
+def test_gangs_on_both_kinds_of_networks_wait_at_the_same_time():
+    nodes = [gpu_node("n1"), gpu_node("n2", data=("10.0.0.2", "bond0")), gpu_node("n3", data=("10.0.0.3", "ib3"))]
+    run = admitted(*(member(rank, host, 4, name) for name, host in (("a", False), ("b", True)) for rank in (0, 1)), nodes=nodes)
+    assert {from_text(run.swarm.state(name)).node for name in ("a0", "a1")} == {"n1", "n2"}
+    assert {from_text(run.swarm.state(name)).node for name in ("b0", "b1")} == {"n2", "n3"}
+
+
 def test_if_the_fleet_is_too_small_anyway_the_labels_are_not_the_reason():
     run = admitted(member(0, True), member(1, True), nodes=[gpu_node("n1")])
     assert {one.reason.code for one in run.admitter.last.decisions} == {"fits-nowhere"}
@@ -221,6 +265,13 @@ def test_networks_at_the_old_place_of_the_specification_count():
     assert read(service, check_queues({"research": {}})).work.gang.network == "overlay1"
 
 
+def test_the_order_of_networks_does_not_matter():
+    services = [member(rank) for rank in (0, 1)]
+    for service, order in zip(services, ("ab", "ba"), strict=True):
+        service["Spec"]["TaskTemplate"]["Networks"] = [{"Target": name} for name in order]
+    assert {read(service, check_queues({"research": {}})).work.gang.network for service in services} == {"a,b"}
+
+
 def test_members_on_different_networks_do_not_start():
     run = admitted(member(0), member(1, True))
     assert {one.reason.text for one in run.admitter.last.decisions} == {"the members of its gang train are on different networks"}
@@ -237,9 +288,9 @@ def test_members_must_run_within_the_start_timeout(label, seconds, shown):
     run = admitted(*services)
     for task in run.swarm.tasks_of("idtrain1"):
         task["Status"]["State"] = "preparing"
-    run.round(seconds - 60)
+    run.round(seconds - 1)
     assert run.swarm.state("train0").startswith("admitted")
-    run.round(120)
+    run.round(1)
     assert run.swarm.state("train0").endswith("result=stopped: train1 of its gang did not run within %s" % shown)
 
 
