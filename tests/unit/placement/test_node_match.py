@@ -34,6 +34,7 @@ BARE = {"ID": "n2", "Spec": {"Role": "worker"}, "Status": {}}
         ("engine.labels.storage!=ssd", False, True),
         ("node.ip==192.0.2.1", True, False),
         ("node.ip==192.0.2.0/24", True, False),
+        ("node.ip==192.0.2.7/24", True, False),  # swarm takes the network of the address
         ("node.ip!=192.0.2.0/24", False, False),
         ("node.ip!=198.51.100.0/24", True, False),
         ("node.ip==here", False, False),

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from queued import gpu_node, queued, state_of
+from queued import GPU, gpu_node, queued, state_of
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.admissions import admissions
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_state import LABEL
@@ -76,6 +76,17 @@ def test_the_plan_of_a_gang_is_in_each_label_and_other_work_has_none():
 
 def ports(found, *names):
     return [re.search(" port=([0-9]+) ", written(found)[name]).group(1) for name in names]
+
+
+def test_the_journal_says_for_what_nodes_are_kept():
+    services = [queued(name, {GPU: 8}) for name in "abc"]
+    found = decided(*services, queued("d", queue="gone", state="waiting keeps=n2"))
+    assert {change.spec["Name"]: change.text for change in found.changes} == {
+        "a": "admitted on node n1",
+        "b": "admitted on node n2",
+        "c": "nodes n1 are kept for it",
+        "d": "no node is kept for it any more",
+    }
 
 
 def test_gangs_on_the_same_first_node_have_different_ports():
