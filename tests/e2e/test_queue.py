@@ -15,7 +15,7 @@ import pytest
 
 from .fleet import Fleet, Run, of_its_own, wait_until
 from .swarm import stopped, the_leader, works
-from .work_in_queues import UNIT, Queued
+from .work_in_queues import FOLDER, UNIT, Queued
 
 MANAGERS, GPU_NODES = ["m1", "m2", "m3"], ["g1", "g2"]
 # g2 has Docker 20.10. A new leader with 20.10 would reject tasks that have a GPU (docs/fix/known-issues.md), so no manager here has it.
@@ -155,6 +155,64 @@ def test_two_arrays_share_the_cards_by_weight_and_a_whole_machine_gets_its_machi
     for name in (*before, "whole", "late-0", "late-1"):
         queued.await_state(name, "over attempt=1 ", " result=complete", 90)
     assert Counter(queued.began()) == dict.fromkeys((*before, "whole", "late-0", "late-1"), 1)
+
+
+# Like torchrun: rank 0 listens, rank 1 joins, and both fail if the other one is missing.
+MEET = f"""
+echo $0 >> {FOLDER}/began
+echo "NODE_RANK=$NODE_RANK NNODES=$NNODES WORLD_SIZE=$WORLD_SIZE LOCAL_WORLD_SIZE=$LOCAL_WORLD_SIZE"
+echo "MASTER_ADDR=$MASTER_ADDR NCCL_SOCKET_IFNAME=$NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME=$GLOO_SOCKET_IFNAME"
+if [ "$NODE_RANK" = 0 ]; then
+  heard=$(echo "rank 0" | busybox timeout 30 busybox nc -l -p "$MASTER_PORT")
+else
+  tries=0
+  until heard=$(echo "rank $NODE_RANK" | busybox nc -w 10 "$MASTER_ADDR" "$MASTER_PORT") || [ $((tries += 1)) -gt 30 ]; do sleep 1; done
+fi
+echo "met: $heard"
+[ -n "$heard" ]
+"""
+
+
+@pytest.fixture
+def network(queued: Queued) -> Iterator[str]:
+    queued.manager.docker("network", "create", "--driver", "overlay", "gangs")
+    yield "gangs"
+    queued.nothing_left()
+    wait_until("the network to be unused", lambda: queued.manager.start("docker", "network", "rm", "gangs", check=False).returncode == 0)
+
+
+def test_the_members_of_a_gang_start_together_and_meet(queued: Queued, fleet: Fleet, network: str) -> None:
+    """On the network of the hosts, and on an overlay network. The nodes have different releases of Docker."""
+    queued.submit("small", gpus=3)
+    queued.await_running("small")
+    ways = {"host": ("--network", "host"), "overlay": ("--network", network, "--endpoint-mode", "dnsrr")}
+    for name, options in ways.items():
+        for rank in (0, 1):
+            queued.submit(f"{name}-{rank}", *options, "--label", f"gpu-swarm.gang={name}:{rank}/2", gpus=2, program=MEET)
+    for rank in (0, 1):  # one node has room for a member of each, and no member starts
+        queued.await_state(f"host-{rank}", "waiting keeps=")
+    assert queued.began() == ["small"]
+    queued.end("small")
+    members = [f"{name}-{rank}" for name in ways for rank in (0, 1)]
+    for member in members:
+        queued.await_state(member, "over attempt=1 ", " result=complete")
+    assert Counter(queued.began()) == Counter(["small", *members])
+    logs = {member: queued.manager.docker("service", "logs", "--raw", member) for member in members}
+    labels = fleet["m1"].docker_json("node", "inspect", queued.node_id("g1"))[0]["Spec"]["Labels"]
+    assert f"MASTER_ADDR={labels['gpu-swarm.data-address']} NCCL_SOCKET_IFNAME==eth0 GLOO_SOCKET_IFNAME=eth0" in logs["host-1"]
+    assert "MASTER_ADDR=overlay-0 NCCL_SOCKET_IFNAME= GLOO_SOCKET_IFNAME=" in logs["overlay-1"]
+    for member, log in logs.items():
+        rank = member[-1]
+        assert f"NODE_RANK={rank} NNODES=2 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2" in log
+        assert f"met: rank {1 - int(rank)}" in log
+
+    for rank, program in enumerate((MEET, "exit 3")):
+        queued.submit(f"fails-{rank}", *ways["host"], "--label", f"gpu-swarm.gang=fails:{rank}/2", gpus=4, program=program)
+    queued.await_state("fails-1", "over attempt=1 ", "result=failed: task: non-zero exit (3)")
+    ended = "result=stopped: fails-1 of its gang ended first (failed: task: non-zero exit (3))"
+    queued.await_state("fails-0", "over attempt=1 ", ended)
+    assert "met: rank" not in queued.manager.docker("service", "logs", "--raw", "fails-0")
+    assert queued.manager.docker("service", "ls", "--quiet", "--filter", "label=gpu-swarm.pull") == ""
 
 
 def test_work_survives_a_leader_that_is_killed_right_after_it_was_admitted(queued: Queued, fleet: Fleet) -> None:
