@@ -35,6 +35,7 @@ KINDS = {
     "services": "Compose file",
     "volumes": "part of a Compose file",
     "image": "job",
+    "queue": "part of a job",
     "x-gpu": "nodes of a job",
     "env": "part of a task",
     "images": "others",
@@ -61,9 +62,10 @@ def taken(text: str, folder: Path) -> None:
         assert translate(text, "compose.yml", FILES.get, ENVIRONMENT).notes == []
     elif kind == "part of a Compose file":
         assert translate("services: {a: {image: i}}\n" + text, "compose.yml", FILES.get, ENVIRONMENT).notes == []
-    elif kind == "job":
-        (folder / "job.yml").write_text(text, encoding="utf-8")
-        assert set(read_job_file(str(folder / "job.yml"))) == set(found)
+    elif kind in ("job", "part of a job"):
+        whole = text if kind == "job" else "name: a\nimage: i\n" + text
+        (folder / "job.yml").write_text(whole, encoding="utf-8")
+        assert set(read_job_file(str(folder / "job.yml"))) == set(yaml.safe_load(whole))
     elif kind == "nodes of a job":
         for_job.parse_x_gpu(found["x-gpu"], "job")
     elif kind == "plays":
