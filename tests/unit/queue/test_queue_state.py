@@ -19,6 +19,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.queue_state
     State,
     from_text,
     released,
+    replicas_of,
     state_of,
     to_text,
 )
@@ -188,6 +189,15 @@ def test_released_work_waits_again_and_is_held_again_after_its_next_attempt(held
     assert state_of(service(spec(again, 1), spec(free))).state == ADMITTED
     assert state_of(service(spec(again, 0), spec(again, 1))).state == HELD
     assert state_of(service(spec(free), spec(again, 1))).state == HELD
+
+
+@pytest.mark.parametrize(
+    ("mode", "replicas"),
+    [({"Replicated": {"Replicas": 3}}, 3), ({"Replicated": {"Replicas": 0}}, 0), ({"Replicated": {"Replicas": None}}, 1), ({"Replicated": {}}, 1),
+     ({"Global": {}}, 1), (None, 1)],
+)  # fmt: skip
+def test_a_mode_without_a_number_means_a_task(mode, replicas):
+    assert replicas_of({"Mode": mode}) == replicas
 
 
 def test_work_that_was_held_before_its_first_attempt_is_released():
