@@ -20,7 +20,7 @@ from .._ledger.ledger import swarm_state
 from .._ledger.listed import Listed
 from .._ledger.reading import without_container
 from .._placement.scheduler import SwarmState
-from .._swarm.manager import Manager, NotFound, OutOfSequence, Refused
+from .._swarm.manager import Manager, NotFound, OutOfSequence, SwarmError
 from .._swarm.owned_labels import PREFIX
 from .._tasks.tasks import epoch
 from .admissions import Admissions, admissions, avoids, why_none
@@ -91,6 +91,7 @@ class Admitter:
     def _round(self, manager: Manager, nodes: Sequence[Mapping[str, Any]]) -> float | None:
         services = self.services.read(manager)
         if all(map(is_at_rest, services.values())):
+            self._remove_pulls(manager)
             return None
         started = self._clock()
         if started < self._polled + self._poll_took_s / SHARE:
@@ -105,6 +106,8 @@ class Admitter:
         self._polled, self._poll_took_s = started, self._clock() - started
         has_written = self._write(manager, changes)
         until_full_list = self._until_full_list(services, tasks, nodes)
+        if until_full_list == inf:
+            self._remove_pulls(manager)
         if until_full_list <= 0:
             has_written = self._admit(manager, nodes, queues, cluster, now) or has_written
             self._look_took_s = self._clock() - self._looked
@@ -148,6 +151,10 @@ class Admitter:
             self._looked_at = None  # look again soon, because no event says when a pull has ended
         return has_written
 
+    def _remove_pulls(self, manager: Manager) -> None:
+        self._wanted = []
+        self._pulls.go_on(manager, self._wanted)
+
     def _recently_refused(self) -> dict[str, str]:
         now = self._clock()
         self._refused = {service_id: one for service_id, one in self._refused.items() if now - one[0] < REFUSED_S}
@@ -167,7 +174,10 @@ class Admitter:
                 self._say("queue: %s: %s" % (service["Spec"]["Name"], change.text))
             except (OutOfSequence, NotFound):  # somebody else changed or removed it; the next round decides again
                 continue
-            except Refused as problem:
+            except SwarmError as problem:
+                if problem.details:  # the manager does not answer, or has no leader
+                    raise
+                # Besides invalid content, swarm refuses what it cannot store. That is at most 1.5 MiB with the former specification.
                 self._refused[service["ID"]] = (self._clock(), problem.message)
                 self._say("queue: %s could not be changed: %s" % (service["Spec"]["Name"], problem.message))
         return is_one_tried

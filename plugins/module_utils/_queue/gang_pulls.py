@@ -73,12 +73,13 @@ class GangPulls:
         late = [pair for pair, since in self._since.items() if now - since >= LONGEST_S]
         self._ended.update((pair, (FAILED, "it was not pulled within %d minutes" % (LONGEST_S / 60))) for pair in late if pair not in self._ended)
         running = [{"node": pull.node, "image": pull.image} for pull in wanted if pull.pair not in self._ended]
+        self._may_run = True
         try:
             states = pull_run.step(manager, STACK, running, None)
+            self._may_run = bool(wanted)
         except GpuSwarmError as problem:  # for example, a login of this machine cannot be read
             states = [dict(one, state=FAILED, reason=problem.message) for one in running]
         self._ended.update(((one["node"], one["image"]), (one["state"], one["reason"])) for one in states if one["state"] in (PULLED, FAILED))
-        self._may_run = bool(wanted)
         if not wanted:
             self._ended.clear()
         return [failure for image in sorted({pull.image for pull in wanted}) for failure in self._failures(image, wanted)]

@@ -84,7 +84,7 @@ def to_label(queues: Queues) -> str:
 
 def from_label(text: str | None) -> Queues:
     """Return the queues of the swarm's label; none without a label. Raises GpuSwarmError if the label is unreadable."""
-    if text is None:
+    if not text:
         return {}
     try:
         if len(text) > LONGEST_LABEL:

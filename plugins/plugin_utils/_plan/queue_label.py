@@ -26,8 +26,11 @@ Queues = Mapping[str, Any]
 
 
 def wanted_queues(setting: Any) -> Queues | None:
-    """Return the queues of the setting; None if the swarm's queues stay as they are. Raises GpuSwarmError for an invalid setting."""
-    return None if setting is None else json.loads(to_label(check_queues(setting)))
+    """Return the queues of the setting; None if the swarm's queues stay as they are. Raises GpuSwarmError for an invalid setting.
+
+    As JSON, a number is a valid name, as in the check of settings before the run contacts hosts.
+    """
+    return None if setting is None else json.loads(to_label(check_queues(json.loads(json.dumps(setting)))))
 
 
 def initial_labels(wanted: Queues | None) -> dict[str, str]:

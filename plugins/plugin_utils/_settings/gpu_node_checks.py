@@ -31,7 +31,13 @@ ROLE = "gpu_node_"
 
 def refusal(name: str, value: Any) -> str | None:
     """Return why nodes or managers would refuse this value of the right type, or None."""
-    return _refusal(name, json.dumps(value, default=str)) if name in _CHECKS else None
+    if name not in _CHECKS:
+        return None
+    try:
+        text = json.dumps(value, default=str)
+    except TypeError:  # YAML allows dates as keys
+        return f"{name} has a key that is no text. Put the key in quotes."
+    return _refusal(name, text)
 
 
 @lru_cache(maxsize=256)  # most hosts have the same value

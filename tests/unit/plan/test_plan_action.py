@@ -81,6 +81,7 @@ def test_the_impact_fits_the_terminal_or_columns(monkeypatch, state, columns):
 
 
 def test_queues_are_shown_and_written_by_a_run_that_has_the_setting(monkeypatch):
+    monkeypatch.delenv("COLUMNS", raising=False)
     queues = {"research": {"weight": 3}, "nightly": None}
     change = {"queues": {"nightly": {}, "research": {"weight": 3}}}
     found, text = run(monkeypatch, "present", gpu_swarm_queues=queues)

@@ -43,6 +43,8 @@ def change_of(setting, label):
         (RESEARCH, "{", {"queues": RESEARCH}),
         (RESEARCH, "[" * 100_000, {"queues": RESEARCH}),
         ({}, "{", {"queues": {}}),
+        ({1: None}, "", {"queues": {"1": {}}}),
+        ({1: None}, {"1": {}}, {}),
     ],
 )
 def test_the_setting_becomes_the_label_of_the_swarm(setting, label, change):

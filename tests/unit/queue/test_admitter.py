@@ -496,6 +496,23 @@ def test_a_service_whose_admission_swarm_refuses_does_not_keep_others_waiting():
     assert sum("could not be changed" in line for line in run.said) == 1
 
 
+def test_a_service_whose_update_fails_does_not_keep_others_waiting():
+    """An update may double what swarm stores of a service: its specification, and the former one. Swarm refuses more than 1.5 MiB with status 500."""
+    run = driver(*[queued(name, {GPU: 1}) for name in "abc"])
+
+    def fail(service_id):
+        if service_id == "ida":
+            raise SwarmError("The manager refused to update service a: raft: raft message is too large and can't be sent.")
+
+    run.swarm.before_update = fail
+    run.rounds(3)
+    assert run.swarm.began == ["idb", "idc"]
+    assert len([line for line in run.said if "too large" in line]) == 1
+    assert "too large" in run.waits("a")
+    run.rounds(25)
+    assert len([line for line in run.said if "too large" in line]) == 2
+
+
 def test_without_a_history_of_tasks_nothing_is_admitted():
     run = driver(queued("a"))
     run.swarm.history = 0

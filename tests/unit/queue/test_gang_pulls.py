@@ -226,6 +226,39 @@ def test_pulls_of_a_gang_that_does_not_start_are_removed(end):
     assert run.swarm.pulls == {}
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_pulls_are_removed_if_no_work_is_left(restarts):
+    run = waiting(gang())
+    del run.swarm.services_now["idgang0"], run.swarm.services_now["idgang1"]
+    if restarts:
+        run.restart()
+    run.round()
+    assert run.swarm.pulls == {}
+
+
+def test_pulls_that_could_not_be_removed_are_removed_later(monkeypatch):
+    run = waiting(gang())
+    del run.swarm.services_now["idgang0"], run.swarm.services_now["idgang1"]
+    with monkeypatch.context() as patch:
+        patch.setattr(run.swarm, "remove_service", lambda service_id: fail("the manager does not answer"))
+        run.round()
+    run.round()
+    assert run.swarm.pulls == {}
+
+
+def fail(text):
+    raise GpuSwarmError(text)
+
+
+def test_pulls_are_removed_while_other_work_only_runs():
+    run = waiting([queued("a", {GPU: 4}), *gang()], [gpu_node("n1"), gpu_node("n2"), gpu_node("n3")])
+    run.rounds(2)
+    assert run.swarm.pulls
+    del run.swarm.services_now["idgang0"], run.swarm.services_now["idgang1"]
+    run.rounds(2)
+    assert run.swarm.pulls == {}
+
+
 def test_a_manager_that_leads_again_removes_pulls_that_another_one_left():
     swarm = QueueSwarm([queued("a")], [gpu_node("n1"), gpu_node("n2"), gpu_node("n3")])
     first, second = Slow(swarm, "m1"), Slow(swarm, "m2")

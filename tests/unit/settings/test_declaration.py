@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,7 @@ WRONG = [
     ("gpu_swarm_devices", {"a": ["/dev/nvidia*"]}, "gpu_swarm_devices.a[0] is /dev/nvidia*, which is a GPU of NVIDIA. Swarm allocates GPUs: remove"),
     ("gpu_swarm_queues", ["research"], "gpu_swarm_queues is ['research'], but must be a mapping of names to options. Correct it, or remove it to"),
     ("gpu_swarm_queues", {"research": {"weigth": 3}}, "gpu_swarm_queues: the queue research has the option 'weigth'. The options are weight, max,"),
+    ("gpu_swarm_queues", {date(2026, 1, 1): {}}, "gpu_swarm_queues has a key that is no text. Put the key in quotes."),
     ("gpu_swarm_queues", {"a": {"max": {"NVIDIA-GPU": "8"}}}, "gpu_swarm_queues: max.NVIDIA-GPU of the queue a is '8'. Write a whole number from 0"),
     ("gpu_node_isolation", True, "must be off, audit, reserved or exclusive"),
     ("gpu_node_restart", "always", "must be never or if_needed"),
