@@ -7,8 +7,8 @@
 **Order**: priority, then work that already keeps nodes, then the share of its queue, then age. The share of a queue is the largest over the resource
 kinds of used ÷ advertised on ready nodes, divided by its weight. It counts what this decision admits.
 **Head**: the first in order that the caps allow, that schedulable nodes could hold, and that does not fit now. Nodes are kept for it until it starts.
-Other work may start there only if its time limit ends before the head can start, and does not use up the caps that the head needs. So nothing that is
-submitted later delays the head.
+Other work may start there only if its time limit ends before the head can start, and does not use up the caps that the head needs. So later
+work delays the head only if its priority is higher.
 **Moved tasks**: a run of provision or maintain moves tasks of services without a queue. Nodes are kept for those that wait, as for the head.
 
 Guarantees hold among the work of queues. Swarm gives free resources to other services at once.
