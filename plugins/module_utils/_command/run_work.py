@@ -51,6 +51,8 @@ def job_of(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Job:
     """Return the job for these arguments. Its service has the name of the job."""
     if "=" in arguments.image.partition("@")[0]:
         raise GpuSwarmError("IMAGE contains a '='. If it is a variable, write --env before it. %s" % NOTHING)  # do not show it, it may be a secret
+    if not arguments.queue:  # a job without a queue would start at once
+        raise GpuSwarmError("--queue is empty. 'gpu-swarm queue' lists the queues. %s" % NOTHING)
     name = arguments.name or _name_for(arguments.image)
     refuse_name(name)
     seconds = None if arguments.time_limit in (None, NO_LIMIT) else duration_s(arguments.time_limit)

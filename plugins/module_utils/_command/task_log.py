@@ -13,21 +13,23 @@ import queue
 import sys
 import threading
 import time
-from typing import Any, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
 from .._errors import GpuSwarmError
 from .._printable import printable
 from .._queue.queue_words import HELD, OVER, RUNNING, UNQUEUED, WAITING
+from .._queue.settle import unreachable_nodes
 from .._swarm import log_stream
-from .._swarm.manager import Manager, NotFound
+from .._swarm.manager import Manager, NotFound, Refused, SwarmError
 from .._tasks import one_shot
-from .._tasks.tasks import ENDED
+from .._tasks.tasks import ENDED, WANTED
 from .._view.times import duration
 from . import screen
 from .command_answer import DONE, UNREADABLE
 from .queued_work import read_queues
 
 POLL_S, LONGEST_POLL_S = 2.0, 60.0
+GIVES_UP_S = 600.0  # how long a manager may give no answer
 SHARE = 0.05  # of the time may be spent on reading the queues
 
 
@@ -37,39 +39,57 @@ def show(manager: Manager, service: Mapping[str, Any]) -> int:
     if task is None:
         name = printable(service["Spec"]["Name"])
         raise GpuSwarmError("%s has no log: it has not run, or swarm has dropped its record. 'gpu-swarm queue %s' shows its state." % (name, name))
-    _write_rest(manager, task["ID"], _is_framed(service), {})
+    _write_rest(manager, task["ID"], _is_framed(service), _Logs())
     return DONE
 
 
 def follow(manager: Manager, service_id: str) -> int:
-    """Show where the work is while it waits, then its log, and return the exit status of its container when it is over."""
-    status = _Status()
+    """Show where the work is while it waits, then its log, and return the exit status of its container when it is over.
+
+    A manager that does not answer for a while, for example because its dockerd restarts or another manager becomes the leader, ends nothing.
+    """
+    status, logs = _Status(), _Logs()
+    answered = time.monotonic()
     try:
-        return _follow(manager, service_id, status)
+        while True:
+            try:
+                ended = _follow_once(manager, service_id, logs, status)
+                answered = time.monotonic()
+            except (NotFound, Refused):
+                raise
+            except SwarmError as problem:
+                if time.monotonic() - answered >= GIVES_UP_S:
+                    raise
+                status.say("%s It is asked again, and the work goes on." % problem.message)
+                status.wait("no answer", POLL_S)
+                continue
+            if ended is not None:
+                return ended
     finally:
         status.clear()
 
 
-def _follow(manager: Manager, service_id: str, status: _Status) -> int:
-    shown: set[str] = set()
-    while True:
-        row, took = _row(manager, service_id)
-        if row["state"] in (HELD, UNQUEUED):
-            status.say("%s: %s." % (row["service"], row["text"].rstrip(".")))
-            return UNREADABLE
-        service = manager.service(service_id)
-        task = one_shot.latest(service["Spec"]["TaskTemplate"], manager.tasks_of(service_id)) if row["state"] != WAITING else None
-        if task and task["ID"] not in shown and _has_container(task) and row["state"] in (RUNNING, OVER):
-            shown.add(task["ID"])
+def _follow_once(manager: Manager, service_id: str, logs: _Logs, status: _Status) -> int | None:
+    """Show what the work does now. Return its exit status when it is over."""
+    row, took = _row(manager, service_id)
+    if row["state"] in (HELD, UNQUEUED):
+        status.say("%s: %s." % (row["service"], row["text"].rstrip(".")))
+        return UNREADABLE
+    if row["state"] in (RUNNING, OVER):
+        service, task = manager.service(service_id), _last_try(manager.tasks_of(service_id))
+        if task and _has_container(task) and task["ID"] not in logs.whole:
             if row["state"] == RUNNING:
                 status.say("%s runs on %s. Its log follows." % (row["service"], row["node"]))
-            _stream(manager, service_id, task["ID"], _is_framed(service), status)
-            continue
+            has_ended = _stream(manager, task, _is_framed(service), logs, status)
+            if has_ended or row["state"] == OVER:
+                logs.whole.add(task["ID"])
+            return None
         if row["state"] == OVER:
             status.say("%s is over: %s." % (row["service"], row["text"].rstrip(".")))
             return _exit_status(task, row)
-        status.say(_where(row))
-        status.wait(row, min(LONGEST_POLL_S, max(POLL_S, took / SHARE)))
+    status.say(_where(row))
+    status.wait("%s: %s" % (row["service"], row["state"]), min(LONGEST_POLL_S, max(POLL_S, took / SHARE)))
+    return None
 
 
 def _row(manager: Manager, service_id: str) -> tuple[Mapping[str, Any], float]:
@@ -94,7 +114,8 @@ def _exit_status(task: Mapping[str, Any] | None, row: Mapping[str, Any]) -> int:
     code = container.get("ExitCode") if container.get("ContainerID") else None
     if isinstance(code, int) and code:
         return code & 255
-    return DONE if row["text"] == one_shot.COMPLETE else UNREADABLE
+    # Behind a semicolon, the text may speak of the container of an earlier try on a lost node.
+    return DONE if row["text"].partition(";")[0] == one_shot.COMPLETE else UNREADABLE
 
 
 # -- the log of one task ---------------------------------------------------------------------------------------------
@@ -102,7 +123,16 @@ def _exit_status(task: Mapping[str, Any] | None, row: Mapping[str, Any]) -> int:
 
 def _last_with_container(manager: Manager, service: Mapping[str, Any]) -> Mapping[str, Any] | None:
     tasks = [task for task in manager.tasks_of(service["ID"]) if _has_container(task)]
-    return max(tasks, key=lambda task: (one_shot.forced(task.get("Spec") or {}), task.get("CreatedAt") or ""), default=None)
+    return max(tasks, key=_age, default=None)
+
+
+def _last_try(tasks: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return the task of the last try. If its queue stopped that task, swarm shows a newer one, which never gets a node."""
+    return max((task for task in tasks if task.get("NodeID")), key=_age, default=None)
+
+
+def _age(task: Mapping[str, Any]) -> tuple[int, str]:
+    return one_shot.forced(task.get("Spec") or {}), task.get("CreatedAt") or ""
 
 
 def _has_container(task: Mapping[str, Any]) -> bool:
@@ -113,65 +143,97 @@ def _is_framed(service: Mapping[str, Any]) -> bool:
     return not service["Spec"]["TaskTemplate"].get("ContainerSpec", {}).get("TTY")
 
 
-def _stream(manager: Manager, service_id: str, task_id: str, framed: bool, status: _Status) -> None:
-    """Print what the task writes until it has ended.
+class _Logs:
+    """Remembers how much of each task's log is written, because a log is read from its start each time. ``whole`` are the tasks whose log is done."""
 
-    dockerd does not end the stream of a task that has ended. So this code asks for the task's state, and then reads what is still missing.
+    def __init__(self) -> None:
+        self.whole: set[str] = set()
+        self._written: dict[tuple[str, int], int] = {}  # bytes by task and stream
+
+    def writer(self, task_id: str) -> Callable[[int, bytes], None]:
+        """Return the function that writes the parts of a log which is read from its start, without what is written already."""
+        left = {source: length for (task, source), length in self._written.items() if task == task_id}
+
+        def write(source: int, data: bytes) -> None:
+            skipped = min(left.get(source, 0), len(data))
+            left[source] = left.get(source, 0) - skipped
+            self._written[task_id, source] = self._written.get((task_id, source), 0) + len(data) - skipped
+            _write(source, data[skipped:])
+
+        return write
+
+
+def _stream(manager: Manager, task: Mapping[str, Any], framed: bool, logs: _Logs, status: _Status) -> bool:
+    """Print what the task writes until it has ended. Return False if its node stopped answering before.
+
+    dockerd does not end the stream of a task that has ended. So this code asks for the task's state, and then reads what is still missing. A stream
+    that breaks is opened again.
     """
-    parts: queue.Queue[tuple[int, bytes] | str] = queue.Queue(1000)  # a fast writer waits for a slow terminal
-
-    def read() -> None:
-        try:
-            for part in log_stream.parts_of(manager.task_output(task_id, follow=True), framed):
-                parts.put(part)
-        except (GpuSwarmError, ValueError, OSError) as problem:
-            parts.put(getattr(problem, "message", str(problem)))
-
-    threading.Thread(target=read, daemon=True).start()
-    written: dict[int, int] = {}
-    checked = time.monotonic()
+    parts, write = _read_ahead(manager, task["ID"], framed), logs.writer(task["ID"])
+    pause, opens, checked = POLL_S, None, time.monotonic()
     while True:
         try:
             part = parts.get(timeout=POLL_S)
             if isinstance(part, str):
-                status.say("The log cannot be followed: %s" % part)
+                if part:
+                    status.say("The log cannot be followed now: %s" % part)
+                opens, pause = time.monotonic() + pause, min(LONGEST_POLL_S, 2 * pause)
             else:
-                written[part[0]] = written.get(part[0], 0) + len(part[1])
-                _write(*part)
+                write(*part)
         except queue.Empty:
             pass
+        if opens is not None and time.monotonic() >= opens:
+            parts, write, opens = _read_ahead(manager, task["ID"], framed), logs.writer(task["ID"]), None
         if time.monotonic() - checked < POLL_S:
             continue
-        checked = time.monotonic()
-        if _has_ended(manager, service_id, task_id):
+        has_ended, is_lost = _end_of(manager, task)
+        if has_ended or is_lost:
             break
+        checked = time.monotonic()
     while not parts.empty():
         part = parts.get()
         if not isinstance(part, str):
-            written[part[0]] = written.get(part[0], 0) + len(part[1])
-            _write(*part)
-    try:
-        _write_rest(manager, task_id, framed, written)
-    except (GpuSwarmError, ValueError) as problem:
-        status.say("The rest of the log cannot be read: %s" % getattr(problem, "message", problem))
+            write(*part)
+    if has_ended:
+        try:
+            _write_rest(manager, task["ID"], framed, logs)
+        except GpuSwarmError as problem:
+            status.say("The rest of the log cannot be read: %s" % problem.message)
+    return has_ended
 
 
-def _has_ended(manager: Manager, service_id: str, task_id: str) -> bool:
-    try:
-        task = next((task for task in manager.tasks_of(service_id) if task["ID"] == task_id), None)
-    except NotFound:
-        return True
-    return task is None or task["Status"]["State"] in ENDED
+def _read_ahead(manager: Manager, task_id: str, framed: bool) -> queue.Queue[tuple[int, bytes] | str]:
+    """Return the queue of the parts of the log, as they come. After the last part it has the error, or ``""``."""
+    parts: queue.Queue[tuple[int, bytes] | str] = queue.Queue(1000)  # a fast writer waits for a slow terminal
+
+    def read() -> None:
+        problem = ""
+        try:
+            for part in log_stream.parts_of(manager.task_output(task_id, follow=True), framed):
+                parts.put(part)
+        except (GpuSwarmError, ValueError, OSError) as broken:
+            problem = getattr(broken, "message", str(broken))
+        parts.put(problem)
+
+    threading.Thread(target=read, daemon=True).start()
+    return parts
 
 
-def _write_rest(manager: Manager, task_id: str, framed: bool, written: Mapping[int, int]) -> None:
-    """Print the output of a task without the first ``written`` bytes of each stream."""
-    left = dict(written)
+def _end_of(manager: Manager, task: Mapping[str, Any]) -> tuple[bool, bool]:
+    """Return whether the task has ended, and whether its node does not answer, so that nobody knows."""
+    now = next((one for one in manager.tasks_of(task["ServiceID"]) if one["ID"] == task["ID"]), None)
+    if now is None or now["Status"]["State"] in ENDED:
+        return True, False
+    # Swarm wants to stop each task whose node does not answer.
+    return False, now.get("DesiredState") not in WANTED and now.get("NodeID") in unreachable_nodes(manager.nodes())
+
+
+def _write_rest(manager: Manager, task_id: str, framed: bool, logs: _Logs) -> None:
+    """Print the output of a task that is not written yet."""
+    write = logs.writer(task_id)
     try:
         for source, data in log_stream.parts_of(manager.task_output(task_id), framed):
-            skipped = min(left.get(source, 0), len(data))
-            left[source] = left.get(source, 0) - skipped
-            _write(source, data[skipped:])
+            write(source, data)
     except ValueError as problem:
         raise GpuSwarmError("The log cannot be read: %s." % str(problem).rstrip(".")) from problem
 
@@ -198,11 +260,11 @@ class _Status:
             sys.stderr.write("gpu-swarm: %s\n" % line)
             sys.stderr.flush()
 
-    def wait(self, row: Mapping[str, Any], seconds: float) -> None:
-        """Wait, and show on a terminal for how long nothing has changed."""
+    def wait(self, what: str, seconds: float) -> None:
+        """Wait, and show on a terminal for how long nothing has changed. ``what`` is what goes on."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
-            self.clear("%s: %s for %s" % (row["service"], row["state"], duration(time.monotonic() - self._since)))
+            self.clear("%s for %s" % (what, duration(time.monotonic() - self._since)))
             time.sleep(max(0.0, min(1.0, until - time.monotonic())))
 
     def clear(self, text: str = "") -> None:

@@ -20,9 +20,10 @@ from .._ledger.listed import Listed
 from .._mask import mask_values
 from .._queue import queues
 from .._queue.queue_view import view_of
+from .._queue.reasons import no_queue
 from .._queue.settle import View
 from .._queue.submission import why_never
-from .._queue.waiting import TIME_LIMIT
+from .._queue.waiting import TIME_LIMIT, shown
 from .._swarm.manager import Manager, NotFound, Refused, SwarmError, until_written
 from .._swarm.owned_labels import QUEUE
 from .._tasks import one_shot
@@ -87,6 +88,7 @@ class Jobs:
         self._labels = labels or {}
         missing = self.missing(wanted)
         self._refuse_moved(wanted, again)
+        self._refuse_unknown_queue(wanted)
         self._refuse_incomplete(wanted)
         if missing:
             self._refuse_unfit(missing, wanted)
@@ -122,6 +124,16 @@ class Jobs:
                     "Nothing was changed." % (job.service, self._name, how)
                 )
 
+    def _refuse_unknown_queue(self, wanted: Sequence[Job]) -> None:
+        """Refuse to move a job into a queue that does not exist. A job whose queue was removed keeps its place."""
+        for job in wanted:
+            queue = job.spec["Labels"].get(QUEUE)
+            if queue and self._is_there(job) and queue not in self._queues() and self._services[job.service]["Spec"]["Labels"].get(QUEUE) != queue:
+                raise GpuSwarmError(
+                    "The job %s cannot change its queue: %s. Fix queue in the definition. Nothing was changed."
+                    % (self._name, no_queue(shown(queue), self._queues()).text)
+                )
+
     def _refuse_incomplete(self, wanted: Sequence[Job]) -> None:
         """Refuse to submit single members of a gang again. An interrupted submission goes on, because its members have never started."""
         for unit in _units(wanted):
@@ -141,6 +153,8 @@ class Jobs:
         listed = self._listed()
         own = {job.service for job in missing}
         taken = sorted(service["Spec"]["Name"] for service in listed.services if service["Spec"]["Name"] in own)
+        # The work of 'gpu-swarm run' has the plain name. It must not be removed with a job of this name.
+        taken += sorted(name for name in self._services if (name == self._name) != (self._name in own))
         if taken:
             raise GpuSwarmError(
                 "The swarm has a service %s that is not this job. Give the job another name than %s. %s" % (taken[0], self._name, NOTHING)

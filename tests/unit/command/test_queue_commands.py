@@ -10,6 +10,7 @@ import json
 import threading
 
 import pytest
+from docker_daemon import CUT
 from queue_daemon import QueueDaemon, frame
 from queue_swarm import Driver, QueueSwarm
 from queued import GPU, held, queued
@@ -239,6 +240,7 @@ def test_run_names_the_work_after_its_image(fleet):
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
+        (["--queue", "", "my/i"], "--queue is empty. 'gpu-swarm queue' lists the queues."),
         (["--queue", "x", "my/i"], "there is no queue x; the queues are nightly, research"),
         (["--gpus", "9", "my/i"], "No node could ever run it"),
         (["--kind", "NVIDIA-T4", "my/i"], "No node of the swarm advertises the resource kind NVIDIA-T4."),
@@ -279,6 +281,14 @@ def test_the_same_name_twice_is_refused(fleet):
     assert fleet(*RUN, "--name", "a", "my/i")[0] == 0
     assert fleet(*RUN, "--name", "a", "my/i")[2].startswith("gpu-swarm: a was submitted before. 'gpu-swarm retry a' runs it again.")
     assert "The swarm has a service a that is not this job." in fleet(*RUN, "--name", "a", "my/other")[2]
+
+
+def test_the_name_of_a_job_is_refused_because_removing_the_job_would_remove_the_work_too(fleet):
+    fleet.submit(queued("train-0123456789ab", job="train"), rounds=0)
+    status, _out, err = fleet(*RUN, "--name", "train", "my/i")
+    assert status == 1
+    assert "The swarm has a service train-0123456789ab that is not this job. Give the job another name than train." in err
+    assert fleet.swarm.created == []
 
 
 # -- logs and --follow -----------------------------------------------------------------------------------------------
@@ -336,6 +346,101 @@ def test_follow_waits_shows_the_whole_log_and_ends_with_the_exit_status(fleet, s
     assert err.splitlines()[-1] == "gpu-swarm: mine is over: %s." % (("failed: " + error) if error else "complete")
 
 
+def running(fleet, log):
+    """Run the work a with this log."""
+    fleet.submit(queued("a"))
+    fleet.daemon.logs["a"] = [frame(text) for text in log]
+    for task in fleet.swarm.tasks_now:
+        task["Status"]["ContainerStatus"] = {"ContainerID": "c"}
+
+
+@pytest.mark.parametrize("ends", [lambda fleet: fleet("cancel", "a"), lambda fleet: fleet.run.rounds(400)], ids=["cancelled", "time limit"])
+def test_follow_of_work_that_was_stopped_shows_its_log_and_its_exit_status(fleet, ends):
+    running(fleet, ["out\n"])
+    ends(fleet)
+    fleet("queue")
+    assert fleet.swarm.state("a").startswith("over ")
+    status, out, err = fleet("logs", "a", "--follow")
+    assert (status, out) == (137, "out\n")
+    assert err.startswith("gpu-swarm: a is over: ")
+
+
+def lose(fleet):
+    fleet.swarm.nodes_now[0]["Status"]["State"] = "down"
+    fleet.swarm.tasks_now[0]["DesiredState"] = "shutdown"
+
+
+@pytest.mark.parametrize(
+    ("verb", "words", "status", "lines"),
+    [("cancel", "a is over: cancelled by alice", 1, ["out"]), ("retry", "a runs on host-n2", 0, ["out", "new"])],
+)
+def test_follow_of_lost_work_goes_on_when_somebody_cancels_or_retries_it(fleet, monkeypatch, verb, words, status, lines):
+    running(fleet, ["out\n"])
+    stopped = fleet.swarm.end_task
+    monkeypatch.setattr(fleet.swarm, "end_task", lambda task, *how: None if task["NodeID"] == "n1" else stopped(task, *how))
+    listed = fleet.daemon.requests
+
+    def act():
+        lose(fleet)
+        seen = len(listed)
+        while not any(request.endswith("/nodes") for request in listed[seen:]):
+            threading.Event().wait(0.01)
+        command.main([verb, "a"], fleet.places)
+        fleet.run.rounds(2)
+        if verb == "retry":
+            fleet.daemon.logs["a"] = [frame("new\n")]
+            fleet.swarm.tasks_now[-1]["Status"]["ContainerStatus"] = {"ContainerID": "d"}
+            seen = len(listed)
+            while not any("follow=1" in request for request in listed[seen:]):
+                threading.Event().wait(0.01)
+            fleet.swarm.end("a")
+            fleet.run.rounds(2)
+
+    thread = in_background(fleet, (lambda: any("follow=1" in request for request in listed), act))
+    found, out, err = fleet("logs", "a", "--follow")
+    thread.join(10)
+    assert (found, [line for line in out.splitlines() if line in ("out", "new")]) == (status, lines)
+    assert words in err
+
+
+def test_follow_survives_a_dockerd_that_restarts_and_shows_nothing_twice(fleet):
+    running(fleet, ["one\n"])
+    answer, down = fleet.daemon.answer, []
+    fleet.daemon.later["a"] = [frame("two\n"), CUT]
+
+    def act():
+        fleet.daemon.answer = lambda path: down.append(path) or (503, '{"message":"dockerd is shutting down"}')
+        while len(down) < 3:
+            threading.Event().wait(0.01)
+        fleet.daemon.logs["a"], fleet.daemon.later["a"] = [frame("one\n"), frame("two\n"), frame("three\n")], []
+        fleet.swarm.end("a", "failed", "task: non-zero exit (7)", 7)
+        fleet.run.rounds(2)
+        fleet.daemon.answer = answer
+
+    thread = in_background(fleet, (lambda: any("follow=1" in request for request in fleet.daemon.requests), act))
+    status, out, err = fleet("logs", "a", "--follow")
+    thread.join(10)
+    assert (status, out) == (7, "one\ntwo\nthree\n")
+    assert "dockerd is shutting down. It is asked again, and the work goes on.\n" in err
+
+
+def test_follow_opens_a_stream_again_that_breaks(fleet):
+    running(fleet, ["one\n"])
+    more = threading.Event()
+    fleet.daemon.later["a"] = [frame("the leader is gone", 3)]
+    follows = lambda: sum("follow=1" in request for request in fleet.daemon.requests)  # noqa: E731
+
+    def grow():
+        fleet.daemon.logs["a"], fleet.daemon.later["a"] = [frame("one\n"), frame("two\n")], [more]
+
+    thread = in_background(fleet, (lambda: follows() == 1, grow), (lambda: follows() == 2, lambda: (fleet.swarm.end("a"), fleet.run.rounds(2))))
+    status, out, err = fleet("logs", "a", "--follow")
+    more.set()
+    thread.join(10)
+    assert (status, out) == (0, "one\ntwo\n")
+    assert err.count("The log cannot be followed now: the leader is gone\n") == 1
+
+
 def test_follow_of_held_work_says_why_and_ends(fleet):
     fleet.submit(queued("a", state="held attempt=1 result=x"))
     status, _out, err = fleet("logs", "a", "--follow")
@@ -346,7 +451,7 @@ def test_follow_of_held_work_says_why_and_ends(fleet):
 def test_ctrl_c_leaves_the_work_and_says_how_to_see_it(fleet, monkeypatch):
     fleet.submit(queued("a", {GPU: 8}), queued("b", {GPU: 8}))
 
-    def interrupt(_self, _row, _seconds):
+    def interrupt(_self, _what, _seconds):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(task_log._Status, "wait", interrupt)

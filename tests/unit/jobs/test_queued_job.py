@@ -239,6 +239,21 @@ def test_labels_of_waiting_work_follow_the_definition_and_nothing_runs_again(run
     assert (swarm.created, swarm.began) == (swarm.created[:2], ["id" + short(swarm)])
 
 
+def test_a_job_does_not_move_into_a_queue_that_does_not_exist(run, swarm):
+    run()
+    with pytest.raises(GpuSwarmError, match=r"^The job train cannot change its queue: there is no queue resaerch; the queues are nightly, "):
+        run(queue="resaerch")
+    assert labels(swarm)["gpu-swarm.queue"] == "research"
+
+
+def test_a_job_does_not_get_the_name_of_work_that_somebody_submitted_with_the_command(run, swarm):
+    run()
+    swarm.change(short(swarm), lambda spec: spec.update(Name="train"))  # as 'gpu-swarm run --name train' names it
+    with pytest.raises(GpuSwarmError, match=r"^The swarm has a service train that is not this job\. Give the job another name than train\."):
+        run(command=["other"])
+    assert len(swarm.created) == 1
+
+
 def test_a_job_that_is_admitted_while_its_labels_change_runs_once(run, rounds, swarm):
     run()
     other = []
