@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Wakes the service on a manager when a node of the swarm changes (the node's labels, the node's state, or the leader) or a service.
+"""Wakes a process of gpu-swarm-manager when a service or a node of the swarm changes (the node's labels, the node's state, or the leader).
 
-A manager sends events at once. The events only wake the service, and the service then reads again. The service also polls from time to time, because
+A manager sends events at once. An event only wakes the process, which then reads the swarm again. The process also polls from time to time, because
 dockerd drops events for a slow reader. If dockerd has lost its own watch of the swarm, it sends no events until it is restarted (moby, noderunner.go:
 watchClusterEvents).
 Private to this collection; it may change without notice.

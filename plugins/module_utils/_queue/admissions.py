@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides which waiting work is admitted now (pure): one versioned update for each service, with its node, its state and the plan of its gang.
+"""Decides which waiting work is admitted now (pure). An admission is one versioned update of a service, with its node, state and gang plan.
 
 Private to this collection; it may change without notice.
 """
@@ -24,13 +24,13 @@ from .settle import Change, View
 from .usage import Running, running_of
 from .waiting import Read, Work, limit_text, read
 
-# How long work that was taken back is not admitted: the first pause and the longest one (seconds).
+# The first and the longest pause before work that was taken back is tried again (seconds).
 PAUSE_S, LONGEST_PAUSE_S = 30, 3600
 NO_HISTORY = "the swarm keeps no ended tasks, so nobody would know whether it ran; run docker swarm update --task-history-limit 5"
 
 
 class Admissions(NamedTuple):
-    """``decisions`` are those of ``admit``. ``others`` wait for another reason, which is their ``problem``. ``pulls`` are wanted before that."""
+    """``decisions`` come from ``admit``. ``others`` wait because of their ``problem``. ``pulls`` must end before their gangs are admitted."""
 
     changes: list[Change]
     decisions: list[Decision]
@@ -39,9 +39,9 @@ class Admissions(NamedTuple):
 
 
 def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused: Mapping[str, str], nothing: str = "") -> Admissions:
-    """Return what to write. ``new_id`` returns a new id for an admission.
+    """Return the updates to write, and why other work waits. ``new_id`` returns a new id for an admission.
 
-    ``refused`` are services whose update swarm refused, with its reason. ``nothing`` is why nothing is admitted at all.
+    ``refused`` has the services whose update swarm refused, with swarm's reason. ``nothing`` says why no work may be admitted; '' if work may.
     """
     waiting, others = _waiting(view, refused, nothing)
     running = list(_running(view))
@@ -56,7 +56,7 @@ def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused
     waits: dict[str, Decision] = {}
     for key, unit in list(units.items()):
         missing = _missing(view, unit)
-        if missing:  # the gang keeps its nodes, so that it stays before work that becomes head meanwhile
+        if missing:  # the gang keeps its nodes, so that no other work gets them during the pull
             pulls += missing
             reason, keeps = pulls_image([hostnames[pull.node] for pull in missing]), tuple(one.node or "" for one in unit)
             waits.update((one.work.service_id, one._replace(node=None, reason=reason, keeps=keeps)) for one in units.pop(key))
@@ -68,7 +68,7 @@ def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused
 
 
 def avoids(service: Mapping[str, Any], node: str, reason: str) -> Change:
-    """Return the update after which a member that waits avoids a node for a while, because the node could not pull its image."""
+    """Return the update that lets a waiting member avoid a node for a while, because the node could not pull the member's image."""
     state = state_of(service)
     result = "refused: the node could not pull its image: %s" % reason
     after = state._replace(avoids=tuple(sorted({*state.avoids, node}))[:MOST_MEMBERS], keeps=(), result=result)
@@ -76,7 +76,7 @@ def avoids(service: Mapping[str, Any], node: str, reason: str) -> Change:
 
 
 def _missing(view: View, unit: Sequence[Decision]) -> list[Pull]:
-    """Return what the nodes of a gang have to pull before it is admitted."""
+    """Return the images that the nodes of a gang have to pull before the gang is admitted."""
     members = [(one.work.service_id, one.node or "", image_of(view.services[one.work.service_id])) for one in unit if one.work.gang]
     return [Pull(*member) for member in members if not view.has_image(*member[1:])]
 
@@ -113,7 +113,7 @@ def _waiting(view: View, refused: Mapping[str, str], nothing: str) -> tuple[list
 
 
 def _pause(service: Mapping[str, Any], state: State, now: float) -> str:
-    """Return why work waits for another try after it was taken back; '' if it does not."""
+    """Return why work that was taken back is not tried again yet; '' if it may be tried."""
     if not state.result.startswith(TAKEN_BACK):
         return ""
     until = (epoch(service.get("UpdatedAt")) or 0.0) + min(LONGEST_PAUSE_S, PAUSE_S * 2 ** min(state.attempt, 10))
@@ -121,7 +121,10 @@ def _pause(service: Mapping[str, Any], state: State, now: float) -> str:
 
 
 def _still_stops(view: View, service_id: str) -> str:
-    """Return why work waits whose former task has not ended; '' if none runs. Only people can try work again whose node does not answer."""
+    """Return why work waits for the end of its former task; '' if the task has ended.
+
+    A task on a node that does not answer is ignored: a person has decided to run that work again.
+    """
     tasks = view.tasks.get(service_id, ())
     stops = any(task["Status"]["State"] in ALLOCATED and task.get("NodeID") not in view.unreachable for task in tasks)
     return "the task of its last attempt has not ended" if stops else ""
@@ -133,7 +136,7 @@ def _running(view: View) -> Iterable[Running]:
 
 
 def _ports(view: View, running: Collection[str]) -> dict[str, set[int]]:
-    """Return the ports of live gangs by the node of their rank 0. ``running`` are the services that use something."""
+    """Return the ports of live gangs by the node of their rank 0. ``running`` has the ids of services that use resources."""
     ports: dict[str, set[int]] = {}
     for service_id, service in view.services.items():
         state = state_of(service)

@@ -4,12 +4,13 @@
 
 """Decides which waiting work starts now on which node, and why other work waits (pure).
 
-**Order**: priority, then work that already keeps nodes, then the share of its queue, then age. The share of a queue is the largest over the resource
-kinds of used ÷ advertised on ready nodes, divided by its weight. It counts what this decision admits.
-**Head**: the first in order that the caps allow, that schedulable nodes could hold, and that does not fit now. Nodes are kept for it until it starts.
-Other work may start there only if its time limit ends before the head can start, and does not use up the caps that the head needs. So later
-work delays the head only if its priority is higher.
-**Moved tasks**: a run of provision or maintain moves tasks of services without a queue. Nodes are kept for those that wait, as for the head.
+**Order**: the highest priority is first, then work that already keeps nodes, then work of the queue with the smallest share, then the oldest work.
+**Share**: for each resource kind, divide the amount that the queue uses by the amount that ready nodes advertise. The share of the queue is the
+largest of these ratios, divided by the queue's weight. Work that this decision admits is used already.
+**Head**: the first work in this order that does not fit now, although the caps allow it and schedulable nodes could hold it. Nodes are kept for the
+head until it starts. Other work may start on these nodes only if its time limit ends before the head can start. Other work of the same queue also
+leaves enough of the caps for the head. So later work delays the head only if its priority is higher.
+**Moved tasks**: a run of provision or maintain moves tasks of services without a queue. While such a task waits, nodes are kept for it too.
 
 Guarantees hold among the work of queues. Swarm gives free resources to other services at once.
 Private to this collection; it may change without notice.
@@ -36,10 +37,10 @@ MOST_SHAPES = 100  # different demands of a queue that are compared with all nod
 
 
 class Decision(NamedTuple):
-    """The decision on one service. ``node`` is where it starts now; None if it waits because of ``reason``.
+    """The decision on one service. ``node`` is the node on which it starts now; None if it waits because of ``reason``.
 
-    ``position`` counts the waiting units of its queue, from 1. ``keeps`` are the nodes that are kept for it. ``starts_by`` is when it starts there at
-    the latest (seconds since 1970); None if nobody knows.
+    ``position`` is its place among the waiting units of its queue, from 1. ``keeps`` are the nodes that are kept for it. ``starts_by`` is the latest
+    time at which it starts on these nodes (seconds since 1970); None if nobody knows.
     """
 
     work: Work
@@ -53,7 +54,7 @@ class Decision(NamedTuple):
 def admit(
     state: SwarmState, queues: Mapping[str, Queue], waiting: Iterable[Work], running: Sequence[Running], now: float, moved: Iterable[Work] = ()
 ) -> list[Decision]:
-    """Return one decision for each waiting service, in the order in which they were decided. The members of a gang follow each other.
+    """Return one decision for each waiting service, in the order of the decisions. The members of a gang follow each other.
 
     ``moved`` are tasks that a run moved and that wait for room.
     """
@@ -80,7 +81,7 @@ def _in_order(units: Iterable[Unit], current: _Round) -> Iterable[Unit]:
     for unit in units:
         by_queue.setdefault(unit.first.queue, []).append(unit)
     for own in by_queue.values():
-        own.sort(key=_rank, reverse=True)  # the first is at the end
+        own.sort(key=_rank, reverse=True)  # pop() takes the first from the end
     firsts = [_rank_with_share(own[-1], current) for own in by_queue.values()]
     heapify(firsts)
     while firsts:
@@ -115,7 +116,7 @@ class Used:
 
 
 def share(used: Mapping[str, int], advertised: Mapping[str, float], weight: float) -> float:
-    """Return the share of a queue: the largest over the resource kinds of used ÷ advertised, divided by its weight."""
+    """Return the share of a queue, as explained at the top. ``used`` and ``advertised`` are amounts by resource kind."""
     return max((amount / advertised[kind] for kind, amount in used.items() if advertised.get(kind)), default=0.0) / weight
 
 
@@ -129,7 +130,7 @@ class _Round:
         self._waiting: dict[str, int] = {}  # units of each queue that wait
         self._keys: dict[str, set[Key]] = {}  # different demands of each queue
         self._nowhere: dict[Alike, Reason | None] = {}
-        self._fails: dict[Alike, float] = {}  # the shortest time limit with which such a unit found no nodes
+        self._fails: dict[Alike, float] = {}  # the shortest time limit of such units that found no nodes
         self._no_room: dict[tuple[Alike, frozenset[str], float | None, int], Reason] = {}  # the last item counts the units admitted before
         self._admitted = 0
         self._head: Head | None = None
@@ -169,7 +170,7 @@ class _Round:
         return [Decision(work, None, reason, position, keeps, starts_by) for work in unit.members]
 
     def _why_not_considered(self, unit: Unit) -> Reason | None:
-        """Return why the unit may not start whatever the nodes have free; None if it may."""
+        """Return why the unit may not start even if nodes have room for it; None if it may."""
         queue, owner = unit.first.queue, unit.first.owner
         keys = self._keys.setdefault(queue, set())
         if unit.key not in keys and len(keys) >= MOST_SHAPES:
@@ -210,7 +211,7 @@ class _Round:
         return nodes
 
     def _before(self, unit: Unit) -> list[Head]:
-        """Return the head and the moved tasks on whose nodes the unit may not start."""
+        """Return the head and the moved tasks whose nodes the unit may not use."""
         heads = [*self._moved, self._head] if self._head else self._moved
         return [head for head in heads if not self._ends_before(head, unit)]
 
@@ -223,7 +224,7 @@ class _Round:
         return head.time is not None and unit.time_limit_s is not None and self._now + unit.time_limit_s <= head.time
 
     def _keep_nodes(self, unit: Unit, shape: Shape) -> Head | None:
-        """Return the unit as head, with the nodes that it already keeps, or with new ones. Return None if all nodes refused it."""
+        """Return the unit as head, with the nodes that are already kept for it, or with new ones. Return None if all nodes refused it."""
         avoids = unit.avoids
         former = [node for node in shape.open if node.id in unit.first.keeps and node.id not in avoids]
         alike = not unit.same_model or len({node.model for node in former}) == 1

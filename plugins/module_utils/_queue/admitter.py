@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Runs the queues on the manager that leads: reads what changed, writes what has become of admitted work, and admits waiting work.
+"""Runs the queues on the leader: reads what changed, writes how admitted work ended, and admits waiting work.
 
 Each write is one versioned update. If somebody else changed the service meanwhile, the next round reads it again and decides again.
 Private to this collection; it may change without notice.
@@ -34,11 +34,11 @@ from .settle import Change, View, settle, unreachable_nodes
 from .waiting import QUEUE, Work
 
 AGAIN_S = 1.0  # the next round after an update, and the shortest time between two rounds
-EVERY_S = 5.0  # how often the tasks of services of queues are listed while work is admitted
-SHARE = 0.05  # the largest part of the time to spend on listing them; the same for the full list with its decision
-# The full list is read at most this often, and at least this often while work waits (seconds): nobody says when work without a queue has ended.
+EVERY_S = 5.0  # the time between two lists of the tasks of queued services, while any of this work is admitted
+SHARE = 0.05  # the largest part of the time to spend on these lists, and on full lists with their decisions
+# The time between two full lists while work waits (seconds): after a change, and without one. No event says that work without a queue has ended.
 AT_MOST_S, AT_LEAST_S = 10.0, 60.0
-REFUSED_S = 300.0  # how long a service is left alone whose update swarm refused
+REFUSED_S = 300.0  # the time until a service is updated again after swarm refused an update
 
 Tasks = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -48,18 +48,18 @@ def random_id() -> str:
 
 
 class Admitter:
-    """Called in each round. ``say`` prints a line. ``last`` has the last decisions, for whoever shows the queues."""
+    """Called in each round. ``say`` prints a line. ``last`` is the result of the last decision."""
 
     def __init__(self, say: Callable[[str], object], clock: Callable[[], float] = time.monotonic, new_id: Callable[[], str] = random_id) -> None:
         self._say, self._clock, self._new_id = say, clock, new_id
         self.services = QueuedServices(clock)
         self._stamp = Stamp(clock)
-        self._may_have_led = True  # perhaps a former process of this manager did
+        self._may_have_led = True  # a former process of this manager may have led
         self._failure = ""
         self._refused: dict[str, tuple[float, str]] = {}  # when swarm refused an update of a service, and why
-        self._polled, self._poll_took_s = -inf, 0.0  # when the tasks of services of queues were listed, and how long that took
-        self._looked, self._look_took_s = -inf, 0.0  # when the full list was read, and how long that took with the decision
-        self._looked_at: object = None  # what had changed by then
+        self._polled, self._poll_took_s = -inf, 0.0  # when the tasks of queued services were listed, and how long that took
+        self._looked, self._look_took_s = -inf, 0.0  # when the full list was read, and how long the list and the decision took
+        self._looked_at: object = None  # the services, tasks and nodes at that time; None to look again soon
         self._pulls, self._wanted = GangPulls(clock), list[Pull]()
         self.last: Admissions | None = None
 
@@ -118,7 +118,7 @@ class Admitter:
         return min(until_poll, until_full_list if until_full_list > 0 else inf)
 
     def _until_full_list(self, services: Mapping[str, Mapping[str, Any]], tasks: Tasks, nodes: Sequence[Mapping[str, Any]]) -> float:
-        """Return the seconds until the full list is read: at most 0 if it is read now, inf if no work waits. After a change it is read sooner."""
+        """Return the seconds until the next full list: 0 if it is due now, inf if no work waits. A change makes the list due sooner."""
         if all(state_of(service).state != WAITING for service in services.values()):
             return inf
         versions = sorted((service["ID"], service["Version"]["Index"]) for service in services.values())
@@ -161,7 +161,7 @@ class Admitter:
         return {service_id: text for service_id, (_since, text) in self._refused.items()}
 
     def _write(self, manager: Manager, changes: Sequence[Change]) -> bool:
-        """Write the changes one after the other, and return whether one was tried. The services are read again before the next decision."""
+        """Write the changes one after the other. Return whether at least one was tried. The next decision reads these services again."""
         refused, is_one_tried = self._recently_refused(), False
         for change in changes:
             service = change.service
@@ -177,7 +177,7 @@ class Admitter:
             except SwarmError as problem:
                 if problem.details:  # the manager does not answer, or has no leader
                     raise
-                # Besides invalid content, swarm refuses what it cannot store. That is at most 1.5 MiB with the former specification.
+                # Swarm refuses invalid content, and services that it cannot store: more than 1.5 MiB, with the former specification.
                 self._refused[service["ID"]] = (self._clock(), problem.message)
                 self._say("queue: %s could not be changed: %s" % (service["Spec"]["Name"], problem.message))
         return is_one_tried
@@ -186,7 +186,7 @@ class Admitter:
 def _full_list(
     manager: Manager, nodes: Sequence[Mapping[str, Any]], services: Mapping[str, Mapping[str, Any]], since: float | None, now: float
 ) -> tuple[SwarmState, Tasks, Sequence[Work]]:
-    """Return what is free on the nodes, the tasks of the services of queues, and the tasks that a run moved ``since`` then."""
+    """Return what is free on the nodes, the tasks of queued services, and the waiting tasks that a run moved after the time ``since``."""
     own: list[Mapping[str, Any]] = []
     waiting: list[Mapping[str, Any]] = []
 
@@ -198,7 +198,7 @@ def _full_list(
                 waiting.append(without_container(task))
             yield task
 
-    # The services of queues are in memory already. A second copy of 10,000 services would take 100 MiB.
+    # The queued services are in memory already. A second copy of 10,000 services would take 100 MiB.
     listed = Listed(nodes, each_task(), [services.get(service["ID"], service) for service in manager.each_service()], now)
     state = swarm_state(listed, PREFIX)
     return state, _by_service(own), moved_work(waiting, listed.services, state.census)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds what has become of an admitted service (pure): whether its task has a node, runs, ended, or was refused.
+"""Finds the progress of an admitted service (pure): whether its task has a node, runs, ended, or was refused.
 
 Private to this collection; it may change without notice.
 """
@@ -28,7 +28,7 @@ UNRECORDED_S = 600  # if swarm shows no task after this time, nobody knows wheth
 
 
 class Progress(NamedTuple):
-    """``text`` says how the attempt ended, or why it is to end. ``age_s`` is the time since the last update of the service."""
+    """``text`` says how the attempt ended, or why it has to be stopped. ``age_s`` is the time since the last update of the service."""
 
     kind: str
     node: str = ""
@@ -41,7 +41,8 @@ def progress_of(
 ) -> Progress:
     """Return the progress of an admitted service. ``tasks`` are all its tasks, ``unreachable`` the ids of nodes that do not answer.
 
-    The work of an unreachable node is lost: its container may still run. Swarm calls the task orphaned after 24 hours, or when the node has left.
+    If the node does not answer, the work is lost, but its container may still run. Swarm sets the task to *orphaned* after 24 hours, or when the
+    node has left the swarm.
     """
     template = service["Spec"]["TaskTemplate"]
     age = max(0.0, now - (epoch(service.get("UpdatedAt")) or now))
@@ -65,7 +66,7 @@ def _of_allocated(
     if is_unreachable:
         return Progress(LOST)
     runs = one_shot.state_of_try(service["Spec"]["TaskTemplate"], task)[0] == one_shot.RUNNING
-    limit, since = limit_of_admitted(service, state, queue), epoch(task.get("CreatedAt"))  # from the admission, by the clock of the manager
+    limit, since = limit_of_admitted(service, state, queue), epoch(task.get("CreatedAt"))  # the limit counts from the admission
     if limit is not None and since is not None and now >= since + limit:
         return Progress(TOO_LONG, text=(RAN_TOO_LONG if runs else STARTED_TOO_LATE) % shown_duration(limit))
     return Progress(RUNS if runs else STARTS)

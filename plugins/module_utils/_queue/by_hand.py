@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What people do to queued work (pure): retry it, release it, or cancel it. All members of a gang change together.
+"""Changes queued work when a person asks for it (pure): retries, releases or cancels the work. All members of a gang change together.
 
 Each function returns the updates, as a round does. If somebody else changed a service meanwhile, its update is refused: read the services again, and
 call the function again. It then returns the updates that are still missing.
@@ -24,19 +24,22 @@ from .waiting import STACK, Gang, gang_of, owner_of, queue_of, read, shown
 
 _ENDED = (attempts.COMPLETE, attempts.FAILED, attempts.UNRECORDED)
 _NOTHING = "Nothing was changed."
-# States of work in these functions, besides those of the label.
+# The states of admitted work in these functions, besides OVER and WAITING.
 _LOST, _RUNS = "lost", "runs"
 
 
 class Cancelled(NamedTuple):
-    """First write the ``changes``. Then remove the services with the ids in ``removed``, which never ran or whose record swarm has dropped."""
+    """First write ``changes``. Then remove the services with the ids in ``removed``. Their work never ran, or swarm no longer has a record of it."""
 
     changes: list[Change]
     removed: list[str]
 
 
 def retry(view: View, service_id: str) -> list[Change]:
-    """Return the updates that let work run again whose attempt ended, was refused, or is lost. Its log stays. Raises GpuSwarmError if it may not."""
+    """Return the updates that let work run again after its attempt ended, was refused, or is lost. Swarm keeps the log.
+
+    Raises GpuSwarmError if the work is held, cannot be queued, still runs, or waits already.
+    """
     members = _members(view, service_id)
     name, states = _name(members[0]), {service["ID"]: _state(view, service) for service in members}
     for service in members:
@@ -53,7 +56,10 @@ def retry(view: View, service_id: str) -> list[Change]:
 
 
 def release(view: View, service_id: str) -> list[Change]:
-    """Return the updates that let held work run. Other members of its gang that ended run again too. Raises GpuSwarmError if no member is held."""
+    """Return the updates that let held work run. Members of its gang whose attempt ended run again too.
+
+    Raises GpuSwarmError if no member is held, or if a task of a member has not ended.
+    """
     members = _members(view, service_id)
     name, states = _name(members[0]), {service["ID"]: _state(view, service) for service in members}
     if HELD not in states.values():
@@ -101,7 +107,7 @@ def cancel(view: View, service_id: str, who: str) -> Cancelled:
 
 
 def _state(view: View, service: Mapping[str, Any]) -> str:
-    """Return the state of the label, or what has become of admitted work: _RUNS, _LOST or OVER."""
+    """Return the state in the label. For admitted work, return _RUNS, _LOST, OVER, or WAITING if a guard refused the task."""
     state = state_of(service)
     if state.state != ADMITTED:
         return state.state
@@ -136,7 +142,7 @@ def _refuse_problem(view: View, service: Mapping[str, Any]) -> None:
 
 
 def _refuse_foreign(view: View, service: Mapping[str, Any]) -> None:
-    """Refuse services that cannot be queued and that were started outside of the queue, or belong to a stack."""
+    """Raise GpuSwarmError if the queue does not run this service, because it belongs to a stack or was started outside of the queue."""
     spec, state, found = service["Spec"], state_of(service), read(service, view.queues)
     waits = "Replicated" in (spec.get("Mode") or {}) and replicas_of(spec) == 0 and STACK not in (spec.get("Labels") or {})
     if found and found.problem and state.state == WAITING and state.attempt <= state.released and not waits:
@@ -160,7 +166,7 @@ def _labelled(service: Mapping[str, Any], state: State) -> Change:
 
 
 def _members(view: View, service_id: str, complete: bool = True) -> list[Mapping[str, Any]]:
-    """Return the service and all other members of its gang, in the order of their ranks. The service that was named is first.
+    """Return the service, then all other members of its gang in the order of their ranks.
 
     Raises GpuSwarmError if members are missing and ``complete`` is true.
     """

@@ -4,9 +4,9 @@
 
 """Pulls the images of gangs on their nodes before the gangs are admitted, so that all members start at about the same time.
 
-Pulls are services, as before a deployment. A round only looks at them and never waits. If a node cannot pull an image that another node could, the
-gang avoids that node for a while. If no node could pull it, the members start anyway: their services may have a login that this service lacks, and
-otherwise their own error is the best one.
+Each pull is a service on one node, as before a deployment. A round only looks at the pulls and never waits for them. If a node cannot pull an
+image that another node could pull, the gang avoids that node for a while. If no node could pull the image, the members start anyway: their services
+may have a login for the registry. If they have none, their own error says so.
 Private to this collection; it may change without notice.
 """
 
@@ -22,7 +22,7 @@ from .._swarm.manager import Manager
 from .._swarm.owned_labels import PULL
 from .._tasks.tasks import is_pull
 
-STACK = "gpu-swarm-gangs"  # what the label of these pulls has instead of a stack
+STACK = "gpu-swarm-gangs"  # in the label of these pulls, where other pulls have the name of their stack
 LONGEST_S = 1800.0  # a pull that takes longer counts as failed
 
 # The id of a node, and an image.
@@ -46,14 +46,14 @@ def image_of(service: Mapping[str, Any]) -> str:
 
 
 def being_pulled(services: Iterable[Mapping[str, Any]]) -> set[Pair]:
-    """Return what is pulled now, as the services of the swarm show it."""
+    """Return which nodes pull which images now. ``services`` are all services of the swarm."""
     pulls = [service for service in services if is_pull(service) and service["Spec"]["Labels"][PULL] == STACK]
     constraints = [(service["Spec"]["TaskTemplate"].get("Placement") or {}).get("Constraints") or [""] for service in pulls]
     return {(constraint[0].partition("==")[2], image_of(service)) for service, constraint in zip(pulls, constraints)}
 
 
 class GangPulls:
-    """Remembers which pulls have ended while any gang waits for its pulls. A successor looks at all of them again, which is quick."""
+    """Remembers which pulls have ended, until no gang waits for a pull. A new process pulls all images again, which is quick."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -65,7 +65,10 @@ class GangPulls:
         return self._ended.get((node, image), ("", ""))[0] == PULLED
 
     def go_on(self, manager: Manager, wanted: Sequence[Pull]) -> list[tuple[Pull, str]]:
-        """Start pulls, look at those that run, and remove the others. Return which failed although another node could pull the image, and why."""
+        """Start the wanted pulls, and remove pulls that have ended or are no longer wanted. Never wait.
+
+    Return the pulls that failed although another node could pull the image, each with the reason.
+    """
         if not wanted and not self._may_run:
             return []
         now = self._clock()

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The variables with which the members of a gang find each other when they start, under the names that torchrun and torch.distributed use (pure).
+"""The variables that tell the members of a gang how to reach each other (pure). The names are those that torchrun and torch.distributed read.
 
 On the host's network, MASTER_ADDR is the data address of rank 0's node, and each member gets the data interface of its own node. Both come from the
 nodes' labels. On a network of swarm, MASTER_ADDR is the name of rank 0's service. With a virtual IP address, rank 0 could not listen on that address.
@@ -61,7 +61,10 @@ def is_on_host(service: Mapping[str, Any]) -> bool:
 
 
 def free_port(admission: str, taken: Collection[int]) -> int:
-    """Return a port that no live gang has on rank 0's node. Another admission begins elsewhere, because something else may use a port."""
+    """Return a port that no live gang uses on rank 0's node.
+
+    The search begins at a port that depends on the admission. So if another program uses the port, the next attempt gets another port.
+    """
     first = zlib.crc32(admission.encode("utf-8")) % len(PORTS)
     return next((port for port in (*PORTS[first:], *PORTS[:first]) if port not in taken), PORTS[first])
 
@@ -69,7 +72,7 @@ def free_port(admission: str, taken: Collection[int]) -> int:
 def variables(
     service: Mapping[str, Any], plan: Plan, port: int, services: Mapping[str, Mapping[str, Any]], labels: Mapping[str, Mapping[str, str]]
 ) -> dict[str, str]:
-    """Return the variables of a member. ``services`` are by id, ``labels`` are those of the nodes by node id."""
+    """Return the variables of a member. ``services`` has the services by id, ``labels`` the labels of each node by the node's id."""
     rank = [service_id for service_id, _node in plan].index(service["ID"])
     local, on_host = _processes(service), is_on_host(service)
     first, first_node = plan[0]
@@ -81,7 +84,7 @@ def variables(
 
 
 def with_variables(environment: Sequence[str], added: Mapping[str, str], again: bool) -> list[str]:
-    """Return the environment with these variables at its end, from NODE_RANK on. An interface that a user chose stays.
+    """Return the environment with these variables at its end; NODE_RANK is the first of them. An interface that a user chose is kept.
 
     ``again`` says whether an earlier admission may have added variables. Then an interface after NODE_RANK comes from that admission.
     """

@@ -4,8 +4,8 @@
 
 """Finds nodes for the work of queues (pure): where it fits now, packed tightly, and where it fits first when running work ends.
 
-Asks the filters of ``scheduler``, so a node that this code chooses is a node that swarm's scheduler accepts. What is free on a node only falls during
-a decision.
+Asks the filters of ``scheduler``, so swarm's scheduler accepts each node that this code chooses. During a decision, nodes only lose
+free resources.
 Private to this collection; it may change without notice.
 """
 
@@ -75,7 +75,10 @@ class Node:
         )
 
     def left_over(self, demand: Demand) -> tuple[float, float, float]:
-        """Return what is left over: how many such demands, parts of other kinds, and CPUs. Work without GPUs prefers nodes without free GPUs."""
+        """Return how much is free on the node: room for how many such demands, the free parts of other kinds, and free CPUs.
+
+    The node with the least is the best. So work without GPUs prefers nodes without free GPUs.
+    """
         total, free = self.spot.place.total, self.free
         wanted = sum(free.get(kind, 0) / amount for kind, amount in sorted(demand.wants.items()) if kind not in UNITS)
         other = sum(free[kind] / total[kind] for kind in self.kinds if kind not in demand.wants and free[kind] > 0)
@@ -83,9 +86,10 @@ class Node:
 
 
 class Shape(NamedTuple):
-    """One demand, and its nodes: nodes that could hold it when they are empty, those that take new tasks, and those where it fits now.
+    """A demand and the nodes for it. ``possible`` nodes could hold the demand when they are empty.
 
-    ``unlabelled`` are nodes that could hold it, but lack the labels that a gang on the host's network needs.
+    The ``open`` ones among them take new tasks, and the ``fitting`` ones have room for the demand now. ``unlabelled`` nodes could hold it too, but
+    lack the labels that a gang on the host's network needs.
     """
 
     demand: Demand
@@ -118,7 +122,7 @@ class Fleet:
         return sums
 
     def shape_of(self, key: Key, demand: Demand, on_host: bool) -> Shape:
-        """Return the shape. ``on_host`` is as in ``key_of``."""
+        """Return the demand with its nodes. ``key`` is ``key_of(demand, on_host)``."""
         if key not in self._shapes:
             able = [node for node in self._suitable(demand) if not short(demand, node.spot.place.total)]
             unlabelled = [node for node in able if on_host and not node.on_data_network]
@@ -135,17 +139,17 @@ class Fleet:
 
 
 def key_of(demand: Demand, on_host: bool = False) -> Key:
-    """Return a key that demands share if the same nodes suit them. The first item is what changes with the nodes' free resources.
+    """Return a key. Demands with the same key suit the same nodes. Only the first item, resources and ports, depends on what the nodes have free.
 
-    ``on_host`` says whether it is the demand of a gang on the host's network, which only suits nodes with the labels of a data network.
+    ``on_host`` is true for a gang on the host's network. Only nodes with the labels of a data network suit such a gang.
     """
     platforms = tuple((platform.get("OS"), platform.get("Architecture")) for platform in demand.platforms)
     return (tuple(sorted(demand.wants.items())), demand.ports), tuple(demand.plugins), tuple(demand.constraints), platforms, on_host
 
 
 def choose(shape: Shape, size: int, same_model: bool, may_use: Callable[[Node], bool]) -> Sequence[Node]:
-    """Return the nodes that would have the least left over, one for each of ``size`` tasks; [] if there are too few."""
-    shape.fitting[:] = [node for node in shape.fitting if node.fits(shape.demand)]  # what does not fit now will not fit in this decision
+    """Return the nodes with the least free resources, one for each of ``size`` tasks; [] if too few nodes have room."""
+    shape.fitting[:] = [node for node in shape.fitting if node.fits(shape.demand)]  # a node without room now gets no room during this decision
     usable = [(node.left_over(shape.demand), number, node) for number, node in enumerate(shape.fitting) if may_use(node)]
     groups = [nsmallest(size, group) for group in _groups(usable, same_model) if len(group) >= size]
     best = min(groups, key=lambda group: group[-1][:2], default=[])
@@ -153,7 +157,7 @@ def choose(shape: Shape, size: int, same_model: bool, may_use: Callable[[Node], 
 
 
 def choose_to_keep(shape: Shape, size: int, same_model: bool, may_use: Callable[[Node], bool], now: float) -> Sequence[Node]:
-    """Return the nodes where the work fits first. If nobody knows when, return the nodes with the fewest GPUs under work without a time limit."""
+    """Return the nodes on which the work fits first. If nobody knows when, return the nodes where work without a time limit uses fewest GPUs."""
     ranked = []
     for number, node in enumerate(shape.open):
         if may_use(node):
@@ -166,7 +170,7 @@ def choose_to_keep(shape: Shape, size: int, same_model: bool, may_use: Callable[
 
 
 def most_alike(nodes: Iterable[Node], same_model: bool) -> int:
-    """Return on how many of these nodes a gang can run together."""
+    """Return how many of these nodes a gang can use together."""
     groups = _groups([((), number, node) for number, node in enumerate(nodes)], same_model)
     return max(map(len, groups), default=0)
 

@@ -5,11 +5,11 @@
 """The label in which a queued service keeps its state, and the rule that finished work never runs twice (pure).
 
 ``waiting`` · ``waiting attempt=1 keeps=n7`` · ``admitted attempt=1 node=n7 admission=k3f9`` · ``over attempt=1 node=n7 result=failed: exit code 1``.
-A gang's label also has its MASTER_PORT and the whole plan in the order of the ranks, ``port=29417 plan=s1:n7,s2:n8``. ``result`` is last, and the
-only text with blanks. While work with an ``admission`` is *waiting*, that admission is being taken back.
+A gang's label also has its MASTER_PORT and the whole plan in the order of the ranks, ``port=29417 plan=s1:n7,s2:n8``. ``result`` is the last field,
+and the only one with blanks. If *waiting* work has an ``admission``, that admission is being taken back.
 
-``attempt`` counts the admissions. ``limit`` is the time limit in seconds, or ``none``, as it was when the work was admitted. ``released`` is the
-last attempt after which somebody allowed the work to run again at 0 replicas.
+``attempt`` counts the admissions. ``limit`` is the time limit at the time of the admission, in seconds or ``none``. ``released`` is the number of
+attempts when somebody last released the work. Only attempts after that can make the work *held*.
 Private to this collection; it may change without notice.
 """
 
@@ -132,18 +132,18 @@ def state_of(service: Mapping[str, Any]) -> State:
 
 
 def is_at_rest(service: Mapping[str, Any]) -> bool:
-    """Return whether the service neither waits nor was admitted, and its label says so."""
+    """Return whether the work is over or held, and the label says so. Then a round has nothing to do for it."""
     state = state_of(service)
     return state.state in (OVER, HELD) and state == _label_of(service["Spec"])
 
 
 def released(state: State) -> State:
-    """Return the state of work that somebody released: it waits again, and all of its attempts are forgiven."""
+    """Return the state of work that somebody released. It waits again, and its former attempts no longer make it *held*."""
     return State(WAITING, attempt=_begun(state), released=_begun(state), node=state.node)
 
 
 def tried_again(state: State) -> State:
-    """Return the state of work whose attempt ended and that somebody lets run again. Its service stays at 1 replica, so its log stays too."""
+    """Return the state of work that waits for another attempt, because a person asked for it. Its service keeps 1 replica, so swarm keeps its log."""
     return State(WAITING, attempt=_begun(state), released=state.released, node=state.node)
 
 
@@ -158,7 +158,7 @@ def _was_rolled_back(service: Mapping[str, Any]) -> bool:
 
 
 def _begun(state: State | None) -> int:
-    """Return how many attempts have begun. Behind an unreadable label there may be one."""
+    """Return how many attempts have begun. If the label is unreadable, assume one."""
     if state is None:
         return 1
     return max(state.attempt, 1) if state.state in (ADMITTED, OVER) else state.attempt

@@ -4,8 +4,8 @@
 
 """Shows the queues and their work as JSON (pure): where work runs, its position, and why it waits.
 
-The reasons are those of the decision that the leader's service takes, for the lists that the caller has read. The command, the status, the metrics
-and the page show this one view.
+The view makes the same decision as the service on the leader, from the lists that the caller has read, and shows the reasons of this decision. The
+command, the status, the metrics and the page show this one view.
 Private to this collection; it may change without notice.
 """
 
@@ -68,14 +68,14 @@ def queue_view(listed: Listed, queues: Mapping[str, Queue], now: float, problem:
 
     ``since`` is the result of ``moved_since``.
 
-    ``work`` is in the order of SHOWN, and waiting work in the order in which it may start. Times are UTC text, unknown times None.
+    ``work`` is in the order of SHOWN, and waiting work in the order in which it may start. Times are text in UTC. An unknown time is None.
     """
     services = {service["ID"]: service for service in listed.services if QUEUE in (service["Spec"].get("Labels") or {})}
     if not services and not queues:
         return {"queues": [], "work": [], "problem": problem}
     own: dict[str, list[Mapping[str, Any]]] = {}
     kept = {node for service in services.values() for node in state_of(service).keeps}
-    others: list[Mapping[str, Any]] = []  # tasks of services in no queue that are on kept nodes
+    others: list[Mapping[str, Any]] = []  # tasks without a queue on kept nodes
     unplaced: list[Mapping[str, Any]] = []
 
     def each_task() -> Iterator[Mapping[str, Any]]:
@@ -103,7 +103,7 @@ def queue_view(listed: Listed, queues: Mapping[str, Queue], now: float, problem:
 
 
 class _Seen(NamedTuple):
-    """``hostnames`` by node id. ``others`` are the tasks on kept nodes that belong to no queue. ``names`` of all services by id."""
+    """What the rows are made from. ``hostnames`` of nodes and ``names`` of services are by id. ``others`` are tasks without a queue on kept nodes."""
 
     view: View
     hostnames: Mapping[str, str]
@@ -112,7 +112,7 @@ class _Seen(NamedTuple):
 
 
 def _order(row: Row) -> tuple[Any, ...]:
-    """Return the order within a state. Waiting work keeps the order of the decision: first what starts now, last what has no position."""
+    """Return the order within a state. Waiting work keeps the order of the decision: first work that starts now, last work without a position."""
     if row["state"] == WAITING:
         return (0 if row["reason"] == MAY_START else 1 if row["position"] else 2,)
     return row["queue"], row["since"] or "", row["service"]
@@ -197,7 +197,10 @@ def _of_decision(seen: _Seen, decision: Decision) -> Row:
 
 
 def _taken(seen: _Seen, service: Mapping[str, Any], decision: Decision) -> list[Row]:
-    """Return which tasks in no queue began on the nodes after these were kept for the work, and what they got. Swarm does not know the queues."""
+    """Return which tasks without a queue began on kept nodes after the nodes were kept for this work, and what these tasks got.
+
+    Swarm starts such tasks, because it does not know the queues.
+    """
     state, since = state_of(service), epoch(service.get("UpdatedAt"))
     if not decision.keeps or state.keeps != decision.keeps or since is None:
         return []
@@ -228,7 +231,7 @@ def _taken_text(taken: Sequence[Row]) -> str:
 
 
 def _of_other(seen: _Seen, one: Read) -> Row:
-    """Return a service that waits, but not for its turn. ``one.problem`` says why."""
+    """Return the row of a service that waits for another reason than its turn. ``one.problem`` is that reason."""
     service = seen.view.services[one.service_id]
     if one.state.state == HELD:
         return _row(seen, service, state=HELD, since=utc(service.get("UpdatedAt")), reason=HELD, text=one.problem)
@@ -240,7 +243,7 @@ def _of_other(seen: _Seen, one: Read) -> Row:
 
 
 def _of_rest(seen: _Seen, service: Mapping[str, Any]) -> Row:
-    """Return a service that was admitted, is over, or is being taken back."""
+    """Return the row of a service that was admitted, is over, or is being taken back."""
     view, state = seen.view, state_of(service)
     tasks = view.tasks.get(service["ID"], ())
     if state.state == ADMITTED:

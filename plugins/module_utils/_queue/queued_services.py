@@ -15,7 +15,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping
 from .._swarm.manager import ANY, Manager, NotFound
 from .waiting import QUEUE
 
-# When all services are listed again (seconds): if events say what changed, and without events. dockerd drops events for a slow reader.
+# The time between two lists of all services (seconds): with events, and without. With events too, because dockerd drops events for a slow reader.
 LISTENING_S, POLL_S = 300.0, 10.0
 MOST_READ = 50  # if more services changed, one list is cheaper
 MOST_UNQUEUED = 10_000
@@ -30,14 +30,14 @@ class QueuedServices:
         self._services: dict[str, Mapping[str, Any]] = {}
         self._listed: float | None = None
         self._changed: set[str] = set()
-        self._unqueued: set[str] = set()  # ids of services that were read since the last list
+        self._unqueued: set[str] = set()  # ids of services that had no queue when they were read alone, since the last list
         self.listens = False
         self.are_used = False  # whether this manager leads
 
     def follow(self, events: Iterable[tuple[str, str]]) -> Iterator[None]:
-        """Yield at each event of a manager that begins a round, after noting what it changed. Called from another thread.
+        """Yield at each event that has to begin a round, and remember which service changed. Called from another thread.
 
-        A round lists all nodes, so events of services begin one only if ``are_used`` and the service is not known to be without a queue.
+        A round lists all nodes, so an event of a service begins a round only on the leader, and only if the service may have a queue.
         """
         try:
             for kind, service_id in events:
@@ -56,11 +56,11 @@ class QueuedServices:
 
     def changed(self, service_id: str) -> None:
         """Have the service read again. May be called from any thread."""
-        if len(self._changed) <= MOST_READ:  # with more, all services are listed, so a manager that does not lead keeps only these
+        if len(self._changed) <= MOST_READ:  # if more changed, all services are listed, so a manager that does not lead need not remember more
             self._changed.add(service_id)
 
     def forget(self) -> None:
-        """Have all services read again when they are used again."""
+        """Forget the services. The next read lists all of them."""
         self._services, self._listed, self.are_used = {}, None, False
 
     def read(self, manager: Manager) -> Mapping[str, Mapping[str, Any]]:
@@ -94,6 +94,6 @@ class QueuedServices:
 
 
 def _without_former_template(service: dict[str, Any]) -> dict[str, Any]:
-    """Return the service without the half of it that nobody needs. There may be 10,000 services."""
+    """Return the service without its former task template, which nobody needs. That is about half of it, and there may be 10,000 services."""
     former = service.get("PreviousSpec")
     return dict(service, PreviousSpec={key: value for key, value in former.items() if key != "TaskTemplate"}) if former else service

@@ -6,8 +6,8 @@
 
 ``{"research": {"weight": 3, "max": {"NVIDIA-GPU": 24}, "per_owner": {"NVIDIA-GPU": 8}, "time_limit": "24h"}}``
 
-The label has the same form as the setting, as JSON without the defaults. Everyone who may use a manager's socket can write it, so it is checked like
-the setting.
+The label has the same form as the setting, as JSON without the defaults. Everyone who may use a manager's socket can write the label, so it is
+checked like the setting.
 Private to this collection; it may change without notice.
 """
 
@@ -63,7 +63,7 @@ def check_queues(setting: Any) -> Queues:
 
 
 def duration_s(text: Any) -> int | None:
-    """Return a duration such as ``8h`` in seconds; None if the text is none. A duration of 0 is none too."""
+    """Return a duration such as ``8h`` in seconds; None for 0, and for text that is no duration."""
     match = _DURATION.fullmatch(text) if isinstance(text, str) else None
     return int(match.group(1)) * _SECONDS[match.group(2)] or None if match else None
 
@@ -83,7 +83,7 @@ def to_label(queues: Queues) -> str:
 
 
 def from_label(text: str | None) -> Queues:
-    """Return the queues of the swarm's label; none without a label. Raises GpuSwarmError if the label is unreadable."""
+    """Return the queues of the swarm's label; {} without a label. Raises GpuSwarmError if the label is unreadable."""
     if not text:
         return {}
     try:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reads a swarm's ledger together with its queues. A swarm without queues costs nothing more.
+"""Reads a swarm's ledger together with its queues. Without queues, this takes no longer than the ledger alone.
 
 Private to this collection; it may change without notice.
 """
@@ -40,11 +40,13 @@ def read_ledger_and_queue(manager: Manager, prefix: str, explained: Collection[s
 
 
 def queue_in(listed: Listed, spec: Mapping[str, Any], now: float) -> dict[str, Any] | None:
-    """Return the view of the queues of a swarm; None if it has neither a queue nor a service of one. ``spec`` is the specification of the swarm.
+    """Return the view of the queues; None if the swarm has no queues and no service names one. ``spec`` is the specification of the swarm.
 
-    Each row of ``queues`` also has ``states``, how many pieces of its work are in each state, ``reasons``, how many wait for each reason, ``since``,
-    when the first of those that wait was submitted, and ``kept``, the nodes that are kept for its next work. A row named UNKNOWN counts the work of
-    all queues that do not exist.
+    Each row of ``queues`` gets four more fields:
+    ``states`` and ``reasons``: how much work is in each state, and how much work waits for each reason;
+    ``since``: when the oldest waiting work was submitted;
+    ``kept``: the nodes that are kept for the next work.
+    One row with the name UNKNOWN counts the work of all queues that do not exist.
     """
     if LABEL not in (spec.get("Labels") or {}) and not any(map(is_queued, listed.services)):
         return None
@@ -72,5 +74,5 @@ def _count(queue: dict[str, Any], row: Mapping[str, Any]) -> None:
 
 
 def _is_explained(service: Mapping[str, Any], explained: Collection[str]) -> bool:
-    """Return whether a person asks for this work of a queue. Then the constraint that an admission added does not count."""
+    """Return whether a person asks why this queued work waits. The answer then ignores the constraint that an admission added."""
     return is_queued(service) and (service["ID"] in explained or service["Spec"]["Name"] in explained)

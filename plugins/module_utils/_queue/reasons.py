@@ -48,9 +48,9 @@ class Reason(NamedTuple):
 
 
 class Head(NamedTuple):
-    """The first in order that does not fit now, or a task without a queue that a run moved. ``nodes`` are kept for it.
+    """Work for which ``nodes`` are kept: the first work in order that does not fit now, or a task without a queue that a run moved.
 
-    ``time`` is when it starts at the latest; None if nobody knows.
+    ``time`` is the latest time at which it starts; None if nobody knows.
     """
 
     unit: Unit
@@ -87,7 +87,7 @@ def over_cap(unit: Unit, queue: Queue, used: Mapping[str, int], used_by_owner: M
 
 
 def fits_nowhere(unit: Unit, shape: Shape, nodes: Sequence[Node]) -> Reason | None:
-    """Return why not even an empty fleet could hold the unit, or why only nodes could that take no new tasks; None if schedulable nodes could."""
+    """Return why not even an empty fleet could hold the unit, or only closed nodes could; None if schedulable nodes could."""
     if most_alike(shape.open, unit.same_model) >= unit.size:
         return None
     possible, closed = most_alike(shape.possible, unit.same_model), [node for node in shape.possible if node not in shape.open]
@@ -116,7 +116,7 @@ def is_next(head: Head) -> Reason:
 
 
 def no_room(unit: Unit, shape: Shape, before: Sequence[Head]) -> Reason:
-    """Return why no node takes the unit now, although a node could hold it. It may not start on the nodes that are kept for those ``before`` it."""
+    """Return why no node takes the unit now, although a node could hold it. The unit may not use nodes that are kept for the work in ``before``."""
     avoids = unit.avoids
     fitting = choose(shape, unit.size, unit.same_model, lambda node: node.id not in avoids) if before else ()
     if fitting:

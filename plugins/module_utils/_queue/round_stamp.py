@@ -2,11 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The stamp of the one manager that admits: ``<node id> <number>`` in a label of the swarm.
+"""The stamp says which manager admits work: ``<node id> <number>`` in a label of the swarm.
 
-Only the service on the leader admits. It writes the stamp at most once a minute. Another manager takes over only if the stamp did not change for
-three minutes by its own monotonic clock, and by writing its own stamp first. The update of the swarm has a version, so one of two managers is
-refused. A manager that can no longer write its stamp stops before the three minutes are over.
+Only the service on the leader admits work. It writes the stamp about once a minute. Another manager takes over if its own monotonic clock shows that
+the stamp has not changed for three minutes. Before it admits work, it writes its own stamp. The update of the swarm has a version, so if two managers
+write at the same time, swarm refuses one of them. A manager that can no longer write its stamp stops before the three minutes are over.
 Private to this collection; it may change without notice.
 """
 
@@ -23,7 +23,7 @@ EVERY_S, STOPS_S, TAKES_OVER_S = 60.0, 150.0, 180.0
 
 
 class Stamp:
-    """``clock`` is monotonic."""
+    """Writes and checks the stamp for this process. ``clock`` is monotonic."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -31,7 +31,7 @@ class Stamp:
         self._own, self._written = "", 0.0  # the last text that this process wrote, and when it began to write
 
     def take(self, manager: Manager, cluster: Mapping[str, Any]) -> bool:
-        """Return whether this manager admits. Writes the stamp if it is time. ``cluster`` is the swarm as it was read just now."""
+        """Return whether this manager admits work. Writes the stamp if that is due. ``cluster`` is the swarm as just read."""
         text, now = _text(cluster), self._clock()
         if text != self._seen:
             self._seen, self._since = text, now
@@ -47,7 +47,7 @@ class Stamp:
         return bool(self._own) and self._clock() - self._written < STOPS_S
 
     def give_up(self, manager: Manager) -> None:
-        """Remove the stamp of this manager, also of a former process, so that the next leader does not have to wait. Raises SwarmError."""
+        """Remove the stamp if this manager wrote it, in this process or a former one. Then the next leader need not wait. Raises SwarmError."""
         cluster, _time = manager.cluster()
         if _text(cluster).partition(" ")[0] == manager.node_id:
             manager.update_cluster(cluster["Version"]["Index"], _with_text(cluster, ""))

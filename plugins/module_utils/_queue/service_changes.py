@@ -4,9 +4,9 @@
 
 """Changes the specification of a queued service (pure): starts its task on one node, stops the task, or only writes the label with its state.
 
-Each change is one update of the service, and the label always tells what the rest of the specification says. An admission adds one constraint, the
-last one: ``node.id==<node>``. To stop a task, that constraint is replaced by one that no node meets. The ended task stays in swarm's history, with
-its log. With 0 replicas, swarm would remove it.
+Each change is one update of the service, so the label always agrees with the rest of the specification. An admission adds ``node.id==<node>`` as the
+last constraint. To stop a task, that constraint is replaced by a constraint that no node meets. Swarm then keeps the ended task with its log. With 0
+replicas, swarm would remove the task.
 Private to this collection; it may change without notice.
 """
 
@@ -20,12 +20,12 @@ from .gang_variables import with_variables
 from .queue_state import LABEL, State, replicas_of, to_text
 
 _NODE = "node.id=="
-# Swarm stops the former task first, does all tasks at once, and does not go back by itself.
+# Swarm stops the former task first, updates all tasks at once, and never rolls back by itself.
 _UPDATE = {"Parallelism": 0, "Order": "stop-first", "FailureAction": "continue"}
 
 
 def with_state(spec: Mapping[str, Any], state: State) -> dict[str, Any]:
-    """Return the specification with only another state. Swarm changes no task because of a label of a service."""
+    """Return the specification with another state and no other change. Swarm changes no task because of a service's label."""
     return dict(spec, Labels=dict(spec.get("Labels") or {}, **{LABEL: to_text(state)}))
 
 
@@ -43,19 +43,19 @@ def started(spec: Mapping[str, Any], before: State, after: State, variables: Map
 
 
 def stopped(spec: Mapping[str, Any], before: State, after: State) -> dict[str, Any]:
-    """Return the specification that stops the task and starts no other one."""
+    """Return the specification that stops the task and starts no other task."""
     return _replaced(spec, before, after, NOWHERE)
 
 
 def own_constraints(template: Mapping[str, Any], state: State) -> list[str]:
-    """Return the constraints of whoever submitted the service: all without the one that an admission added."""
+    """Return the constraints that the user wrote, without the constraint that an admission added."""
     constraints = list((template.get("Placement") or {}).get("Constraints") or [])
     is_added = bool(constraints and state.attempt) and constraints[-1] in (_NODE + state.node, NOWHERE)
     return constraints[:-1] if is_added else constraints
 
 
 def as_submitted(service: Mapping[str, Any], state: State) -> dict[str, Any]:
-    """Return the service with the constraints of whoever submitted it."""
+    """Return the service with the constraints that the user wrote."""
     spec = service["Spec"]
     template = _with_constraints(spec["TaskTemplate"], own_constraints(spec["TaskTemplate"], state))
     return dict(service, Spec=dict(spec, TaskTemplate=template))

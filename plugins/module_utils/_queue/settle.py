@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Decides what has to be written about work that was admitted before (pure): it ended, it is stopped, taken back, or its gang is completed.
+"""Decides which updates admitted work needs (pure): the work has ended, has to be stopped or taken back, or members of its gang are not admitted yet.
 
 Each change is one versioned update of one service. A round may be killed between any two of them: the next round reads the states and goes on. The
 label of each member of a gang has the whole plan, so a gang that was admitted in part is completed or taken back.
@@ -32,8 +32,8 @@ _ENDED = (attempts.COMPLETE, attempts.FAILED, attempts.UNRECORDED)
 class View(NamedTuple):
     """The services of queues by id, their tasks by service id, and the ids of nodes that do not answer. ``now`` is in seconds since 1970.
 
-    ``labels`` has the labels of each node by its id. ``moved`` are tasks of other services that a run moved and that wait for room. ``has_image``
-    returns whether a node, by its id, has pulled the image of a gang.
+    ``labels`` has the labels of each node by the node's id. ``moved`` are tasks of other services that a run moved and that wait for room.
+    ``has_image(node, image)`` returns whether the node with this id has pulled the image.
     """
 
     services: Mapping[str, Mapping[str, Any]]
@@ -95,8 +95,9 @@ def _of_single(view: View, service: Mapping[str, Any], state: State) -> Iterable
 
 
 def _confirm(view: View, service: Mapping[str, Any], state: State) -> Iterable[Change]:
-    """Yield the change that lets work wait again after it was taken back and its task has ended. If the task got a node in that moment, the attempt
-    counts as begun.
+    """Yield the change that lets work wait again after it was taken back, as soon as its task has ended.
+
+    If the task of a single service got a node before swarm stopped it, the work may have run. Then the work is over.
     """
     former, tasks = forced(service["Spec"]["TaskTemplate"]) - 1, view.tasks.get(service["ID"], ())
     if any(task["Status"]["State"] in ALLOCATED for task in tasks):
@@ -136,7 +137,7 @@ def _of_gang(view: View, members: Mapping[str, State]) -> Iterable[Change]:
 
 
 def _confirm_gang(view: View, members: Mapping[str, State]) -> Iterable[Change]:
-    """Yield the changes that let a gang wait again after all of it was taken back. If a member ended before that, the gang is over."""
+    """Yield the changes that let a gang wait again after all its members were taken back. If a member ended before that, the gang is over."""
     why_stopped = _why_stopped(view, [], _ends(members, {}), True)
     for member, state in members.items():
         if state.state == WAITING:
@@ -166,7 +167,7 @@ def _why_taken_back(members: Mapping[str, State], progress: Mapping[str, Progres
 
 
 def _ends(members: Mapping[str, State], progress: Mapping[str, Progress]) -> dict[str, str]:
-    """Return how members ended, or why they are to end."""
+    """Return how members ended, or why they have to be stopped, by service id."""
     ends = {member: state.result or OVER for member, state in members.items() if state.state == OVER}
     return {**ends, **{member: one.text for member, one in progress.items() if one.kind in (*_ENDED, attempts.TOO_LONG)}}
 

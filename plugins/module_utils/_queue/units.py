@@ -15,12 +15,12 @@ from .gang_variables import HOST
 from .packing import Key, key_of
 from .waiting import Work
 
-# The same nodes suit units for which this is equal: the demand, the number of nodes, and whether they have the same model of GPU.
+# Units with the same value suit the same nodes: the key of the demand, the number of nodes, and whether all nodes need the same model of GPU.
 Alike = Tuple[Key, int, bool]
 
 
 class Unit(NamedTuple):
-    """``members`` are in the order of their ranks, and all have the same demand. ``key`` stands for that demand."""
+    """``members`` are in the order of their ranks. All have the same demand, and ``key`` is the key of that demand."""
 
     members: Sequence[Work]
     key: Key
@@ -63,7 +63,7 @@ class Unit(NamedTuple):
 
 
 def units_of(waiting: Iterable[Work], priorities: dict[str, int]) -> tuple[list[Unit], list[tuple[Work, str]]]:
-    """Return the units, and the members of gangs that cannot start with the reason. ``priorities`` are those of the queues, by name."""
+    """Return the units, and each member of a gang that cannot start with the reason. ``priorities`` has the priority of each queue by its name."""
     units: list[Unit] = []
     gangs: dict[tuple[str, str], list[Work]] = {}
     problems: list[tuple[Work, str]] = []

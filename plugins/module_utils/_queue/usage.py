@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds what the services of queues use now (pure): from their admission until their tasks have ended, shutting down included.
+"""Finds which resources queued services use now (pure). Their use begins with the admission and ends when their tasks have stopped.
 
 Private to this collection; it may change without notice.
 """
@@ -23,8 +23,8 @@ from .waiting import limit_of_admitted, owner_of, queue_of
 class Running(NamedTuple):
     """What one task of a queue uses.
 
-    ``ends`` is when its time limit ends it (seconds since 1970); None if nobody knows. If ``placed`` is false, the work was admitted, and swarm has
-    assigned no task yet. Then the ledger still shows its resources as free.
+    ``ends`` is when the time limit ends the task (seconds since 1970); None if nobody knows. ``placed`` is false if the work was admitted, but
+    swarm has not given its task a node yet. Then the ledger still shows the resources as free.
     """
 
     service_id: str
@@ -66,5 +66,5 @@ def _awaits_its_task(state: State, template: Mapping[str, Any], tasks: Iterable[
 
 
 def _end(task: Mapping[str, Any], limit: float | None, now: float) -> float | None:
-    """Return when the task's time limit ends it. The time begins with the admission, so that nobody has to know how long an image is pulled."""
+    """Return when the time limit ends the task. The limit counts from the admission, so the end is known before the pull of the image."""
     return None if limit is None else (epoch(task.get("CreatedAt")) or now) + limit

@@ -29,7 +29,7 @@ from .service_changes import as_submitted
 
 PRIORITY, TIME_LIMIT, GANG = PREFIX + "priority", PREFIX + "time-limit", PREFIX + "gang"
 START_TIMEOUT = PREFIX + "start-timeout"  # of a gang
-GANG_STARTS_S = 1800  # all members of a gang must run after this time, without that label
+GANG_STARTS_S = 1800  # the default of that label: the time within which all members must run
 STACK = "com.docker.stack.namespace"
 LONGEST = 100  # characters of a name or an owner in a label
 
@@ -71,7 +71,7 @@ class Work(NamedTuple):
 
     @property
     def amounts(self) -> dict[str, int]:
-        """The reserved generic resources by kind: what the queue's caps and shares count."""
+        """Return the reserved generic resources by kind. The caps and shares of queues count these."""
         return {kind: amount for kind, amount in self.demand.wants.items() if kind not in UNITS}
 
 
@@ -94,7 +94,7 @@ def queue_of(service: Mapping[str, Any]) -> str | None:
 
 
 def owner_of(service: Mapping[str, Any]) -> str:
-    """Return the owner. All services without the label have the same owner, ``""``."""
+    """Return the owner. All services without the label share the owner ``""``."""
     return shown((service["Spec"].get("Labels") or {}).get(OWNER) or "")
 
 
@@ -149,14 +149,14 @@ def shown(text: Any) -> str:
 
 
 def limit_text(seconds: float | None) -> str:
-    """Return a time limit as the state of admitted work has it."""
+    """Return the time limit as text, for the state of admitted work."""
     return NO_LIMIT if seconds is None else "%d" % seconds
 
 
 def limit_of_admitted(service: Mapping[str, Any], state: State, queue: Queue | None) -> float | None:
     """Return the time limit of admitted work in seconds; None without a limit. It is the limit at the time of the admission.
 
-    So a setting that changes later neither ends running work nor delays the work that waits for its end.
+    If a setting changes later, running work keeps its limit. So other work that waits for its end is not delayed.
     """
     if state.limit:
         return None if state.limit == NO_LIMIT else float(state.limit)
@@ -232,7 +232,7 @@ def _work(service: Mapping[str, Any], found: Read, queues: Mapping[str, Queue]) 
 
 
 def _created(stamp: str | None) -> float:
-    """Return when the service was created, with the fraction of the second: the entries of an array keep their order."""
+    """Return when the service was created, with fractions of a second. These keep the entries of an array in order."""
     fraction = _FRACTION.search(stamp or "")
     return (epoch(stamp) or 0.0) + (float(fraction.group()) if fraction else 0.0)
 

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds how the newest try of a service with the restart condition ``none`` is doing, from the service's tasks (pure).
+"""Finds the state of the newest try of a service with the restart condition ``none``, from the service's tasks (pure).
 
 Private to this collection; it may change without notice.
 """
@@ -16,7 +16,7 @@ from .tasks import ENDED, WAITING
 
 QUEUED, STARTING, RUNNING, STOPPING = "queued", "starting", "running", "stopping"
 COMPLETE, FAILED, TIMED_OUT, REFUSED_BY_GUARD = "complete", "failed", "timed out", "refused"
-MOST_REFUSED = 20  # after so many refusals by guards, work has failed
+MOST_REFUSED = 20  # work that guards refused this often has failed
 
 STOPPED, NO_REASON = "it was stopped (%s): its node was drained, or left the swarm", "no reason given"
 _UNHEALTHY = "unhealthy container"
@@ -33,7 +33,7 @@ def latest(template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> M
 
 
 def state_of_try(template: Mapping[str, Any], task: Mapping[str, Any] | None) -> tuple[str, str]:
-    """Return the state of a try, and the reason for that state or ``""``. ``task`` is None if swarm has not created the task yet."""
+    """Return the state of a try and its reason, which may be ``""``. ``task`` is None if swarm has not created the task yet."""
     if task is None:
         return QUEUED, ""
     state, error = task["Status"]["State"], " ".join((task["Status"].get("Err") or "").split())

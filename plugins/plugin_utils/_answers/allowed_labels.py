@@ -62,8 +62,8 @@ def with_inventory_labels(answer: dict[str, Any], host: str, args: Mapping[str, 
     these labels.
 
     The labels say what happens if a card is lost (no label means the default), and whether the node is dedicated to services with a reservation. They
-    also name the excluded cards, and say whether somebody consented to run the node without these cards. Of the devices that services may have, the
-    setting chooses the names, and the node only says which of them it has. Of its interfaces, the setting chooses one.
+    also name the excluded cards, and say whether somebody consented to run the node without these cards. Settings choose the names
+    of the devices that services may have, and the interface of the data network. The node only says which devices and interfaces it has.
     """
     if "labels" not in answer:
         return answer
@@ -81,8 +81,10 @@ def with_inventory_labels(answer: dict[str, Any], host: str, args: Mapping[str, 
 
 
 def _with_data_network(answer: dict[str, Any], host: str, setting: str) -> dict[str, Any]:
-    """Return the answer with the labels of the node's data network. Without a setting, and if nobody knows yet which address the node will advertise,
-    it keeps the labels that it has."""
+    """Return the answer with the labels of the node's data network.
+
+    The node keeps its present labels if there is no setting, or if its advertised address or its interfaces are not known yet.
+    """
     swarm = answer.get("swarm") or {}
     interfaces = swarm.get("addresses") or {}
     found = data_network.labels(setting, str(swarm.get("addr") or ""), interfaces) if setting else {}

@@ -52,7 +52,7 @@ def _reporting_nodes(swarm: Swarm) -> list[str]:
 
 
 def has_service(host: Host) -> bool:
-    """Return whether the host will have the service. The part that removes jobs belongs to prune_jobs, so a run keeps it."""
+    """Return whether the host will have the service. A run keeps the part that removes jobs, because prune_jobs installs it."""
     installed = (host.assessed or {}).get("react") or {}
     return bool(_parts(host) or JOBS in installed.get("settings", {}))
 

@@ -28,7 +28,7 @@ Queues = Mapping[str, Any]
 def wanted_queues(setting: Any) -> Queues | None:
     """Return the queues of the setting; None if the swarm's queues stay as they are. Raises GpuSwarmError for an invalid setting.
 
-    As JSON, a number is a valid name, as in the check of settings before the run contacts hosts.
+    A number is a valid name, because JSON turns it into text. The check of settings before the run contacts hosts does the same.
     """
     return None if setting is None else json.loads(to_label(check_queues(json.loads(json.dumps(setting)))))
 
@@ -39,7 +39,7 @@ def initial_labels(wanted: Queues | None) -> dict[str, str]:
 
 
 def update(wanted: Queues | None, ledger: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the option ``queues`` of swarm_lease, or {} without a change. The swarm of the ledger exists."""
+    """Return the option ``queues`` of swarm_lease; {} if the queues do not change, or if the ledger has no swarm."""
     if wanted is None or not (ledger or {}).get("nodes") or wanted == _shown(ledger):
         return {}
     return {"queues": wanted}
@@ -67,7 +67,8 @@ def describe_change(change: Mapping[str, Any], ledger: Mapping[str, Any] | None)
 def check_service(wanted: Queues | None, ledger: Mapping[str, Any] | None, hosts: Iterable[Host], managers: Collection[str]) -> None:
     """Raise GpuSwarmError if the swarm has queues and no manager will have the service that starts their work.
 
-    ``managers`` are the names of all managers of the inventory. If a run leaves out some of them, nobody knows which of these have the service.
+    ``managers`` are the names of all managers of the inventory. If the run leaves out a manager, this checks nothing, because that manager may have
+    the service.
     """
     found = [host for host in hosts if host.manager]
     if not (_shown(ledger) if wanted is None else wanted) or not found or {*managers} - {host.name for host in found}:
@@ -80,7 +81,7 @@ def check_service(wanted: Queues | None, ledger: Mapping[str, Any] | None, hosts
 
 
 def _shown(ledger: Mapping[str, Any] | None) -> Any:
-    """Return the content of the swarm's label; {} without the label, and its text if it is no JSON."""
+    """Return the content of the swarm's label; {} without the label, and the text of a label that is no JSON."""
     text = ((ledger or {}).get("swarm") or {}).get("queues") or "{}"
     try:
         return json.loads(text)

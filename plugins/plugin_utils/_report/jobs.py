@@ -24,7 +24,7 @@ def state_changes(answer: Mapping[str, Any], reported: dict[str, str]) -> list[s
     lines = []
     for name, members in _units(answer["jobs"]).items():
         state = _describe_state(members)
-        # The reason of waiting work changes whenever something ends, and is in the table.
+        # Only the table shows why work waits, because the reason changes whenever other work ends.
         compared = _states(members) if _states(members) == WAITING else state
         if reported.get(name) != compared:
             reported[name] = compared
@@ -34,7 +34,7 @@ def state_changes(answer: Mapping[str, Any], reported: dict[str, str]) -> list[s
 
 
 class Reasons:
-    """Remembers why jobs wait, because only some answers explain it."""
+    """Remembers why jobs wait, because only some answers have the reasons."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[str, int, str]] = {}
@@ -52,7 +52,7 @@ class Reasons:
 
 
 def _units(jobs: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    """Return each job alone and the members of each gang together, by what a line calls them."""
+    """Return the jobs by the name in their line: each job alone, and the members of a gang together."""
     gangs = Counter(job.get("gang") for job in jobs)
     units: dict[str, list[Mapping[str, Any]]] = {}
     for job in jobs:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds contents of settings that nodes or managers would refuse, with the checks of their own code (pure).
+"""Finds values of settings that nodes or managers would refuse (pure). Runs the same checks as the code on the nodes and managers.
 
 Private to this collection; it may change without notice.
 """
