@@ -6,13 +6,13 @@
 
 **Order**: the highest priority is first, then work that already keeps nodes, then work of the queue with the smallest share, then the oldest work.
 **Share**: for each resource kind, divide the amount that the queue uses by the amount that ready nodes advertise. The share of the queue is the
-largest of these ratios, divided by the queue's weight. Work that this decision admits is used already.
+largest of these ratios, divided by the queue's weight. Work that this decision has admitted counts as used.
 **Head**: the first work in this order that does not fit now, although the caps allow it and schedulable nodes could hold it. Nodes are kept for the
 head until it starts. Other work may start on these nodes only if its time limit ends before the head can start. Other work of the same queue also
 leaves enough of the caps for the head. So later work delays the head only if its priority is higher.
 **Moved tasks**: a run of provision or maintain moves tasks of services without a queue. While such a task waits, nodes are kept for it too.
 
-Guarantees hold among the work of queues. Swarm gives free resources to other services at once.
+These rules hold only among the work of queues. Swarm gives free resources to other services at once.
 Private to this collection; it may change without notice.
 """
 
@@ -31,7 +31,7 @@ from .units import Alike, Unit, units_of
 from .usage import Running
 from .waiting import Work
 
-MOST_ADMITTED = 100  # units in one decision, because each is an update of the swarm, and the fleet changes meanwhile
+MOST_ADMITTED = 100  # units in one decision: each is an update of the swarm, and the fleet changes during these updates
 MOST_EXPLAINED = 100  # waiting units of a queue whose reasons are computed
 MOST_SHAPES = 100  # different demands of a queue that are compared with all nodes
 
@@ -121,7 +121,7 @@ def share(used: Mapping[str, int], advertised: Mapping[str, float], weight: floa
 
 
 class _Round:
-    """One decision about all units, one after the other."""
+    """Decides about all units, one after the other."""
 
     def __init__(self, fleet: Fleet, queues: Mapping[str, Queue], used: Used, now: float) -> None:
         self._fleet, self._queues, self._used, self._now = fleet, queues, used, now

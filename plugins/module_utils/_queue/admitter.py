@@ -35,7 +35,7 @@ from .waiting import QUEUE, Work
 
 AGAIN_S = 1.0  # the next round after an update, and the shortest time between two rounds
 EVERY_S = 5.0  # the time between two lists of the tasks of queued services, while any of this work is admitted
-SHARE = 0.05  # the largest part of the time to spend on these lists, and on full lists with their decisions
+SHARE = 0.05  # the largest part of the time to spend on these lists, and the same part for full lists with their decisions
 # The time between two full lists while work waits (seconds): after a change, and without one. No event says that work without a queue has ended.
 AT_MOST_S, AT_LEAST_S = 10.0, 60.0
 REFUSED_S = 300.0  # the time until a service is updated again after swarm refused an update

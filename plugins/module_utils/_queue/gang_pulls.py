@@ -67,8 +67,8 @@ class GangPulls:
     def go_on(self, manager: Manager, wanted: Sequence[Pull]) -> list[tuple[Pull, str]]:
         """Start the wanted pulls, and remove pulls that have ended or are no longer wanted. Never wait.
 
-    Return the pulls that failed although another node could pull the image, each with the reason.
-    """
+        Return the pulls that failed although another node could pull the image, each with the reason.
+        """
         if not wanted and not self._may_run:
             return []
         now = self._clock()

@@ -77,8 +77,8 @@ class Node:
     def left_over(self, demand: Demand) -> tuple[float, float, float]:
         """Return how much is free on the node: room for how many such demands, the free parts of other kinds, and free CPUs.
 
-    The node with the least is the best. So work without GPUs prefers nodes without free GPUs.
-    """
+        The node with the least is the best. So work without GPUs prefers nodes without free GPUs.
+        """
         total, free = self.spot.place.total, self.free
         wanted = sum(free.get(kind, 0) / amount for kind, amount in sorted(demand.wants.items()) if kind not in UNITS)
         other = sum(free[kind] / total[kind] for kind in self.kinds if kind not in demand.wants and free[kind] > 0)

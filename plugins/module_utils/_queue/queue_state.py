@@ -9,7 +9,7 @@ A gang's label also has its MASTER_PORT and the whole plan in the order of the r
 and the only one with blanks. If *waiting* work has an ``admission``, that admission is being taken back.
 
 ``attempt`` counts the admissions. ``limit`` is the time limit at the time of the admission, in seconds or ``none``. ``released`` is the number of
-attempts when somebody last released the work. Only attempts after that can make the work *held*.
+attempts when somebody last released the work. If the service is scaled to 0 or rolled back, only later attempts make the work *held*.
 Private to this collection; it may change without notice.
 """
 

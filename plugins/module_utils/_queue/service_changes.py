@@ -32,7 +32,7 @@ def with_state(spec: Mapping[str, Any], state: State) -> dict[str, Any]:
 def started(spec: Mapping[str, Any], before: State, after: State, variables: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return the specification that starts the task on the node of the state ``after``. ``before`` is the state in ``spec``.
 
-    ``variables`` are those of a member of a gang.
+    ``variables`` are the environment variables that a member of a gang gets.
     """
     changed = _replaced(spec, before, after, _NODE + after.node)
     if variables:

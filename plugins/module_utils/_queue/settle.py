@@ -25,7 +25,7 @@ from .queues import Queue, shown_duration
 from .service_changes import started, stopped, with_state
 from .waiting import GANG_STARTS_S, Work, queue_of, read, start_timeout_of
 
-AVOIDED_S = 600  # how long work that waits avoids the nodes that refused it
+AVOIDED_S = 600  # how long waiting work avoids the nodes that refused it
 _ENDED = (attempts.COMPLETE, attempts.FAILED, attempts.UNRECORDED)
 
 

@@ -23,7 +23,7 @@ from .waiting import read
 def why_never(specs: Sequence[Mapping[str, Any]], queues: Mapping[str, Queue], state: SwarmState) -> str:
     """Return the reason as a sentence; '' if the work could start on an empty fleet. ``specs`` has one service, or all members of a gang.
 
-    Work that fits only on nodes that take no new tasks now could start too. In ``specs``, networks have names instead of ids, as in a job file.
+    Nodes that take no new tasks now may take them later, so they count too. In ``specs``, networks have names instead of ids, as in a job file.
     """
     found = [one for one in (read(_as_created(spec), queues) for spec in specs) if one]
     if found and found[0].queue not in queues:

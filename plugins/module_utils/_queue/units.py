@@ -63,7 +63,7 @@ class Unit(NamedTuple):
 
 
 def units_of(waiting: Iterable[Work], priorities: dict[str, int]) -> tuple[list[Unit], list[tuple[Work, str]]]:
-    """Return the units, and each member of a gang that cannot start with the reason. ``priorities`` has the priority of each queue by its name."""
+    """Return the units. Also return each member of a gang that cannot start, with the reason. ``priorities`` are by name of the queue."""
     units: list[Unit] = []
     gangs: dict[tuple[str, str], list[Work]] = {}
     problems: list[tuple[Work, str]] = []

@@ -60,7 +60,7 @@ def running_of(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], q
 
 
 def _awaits_its_task(state: State, template: Mapping[str, Any], tasks: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether the service was admitted, and swarm has not assigned the task of this attempt to its node."""
+    """Return whether the service was admitted, but swarm has not assigned this attempt's task to a node yet."""
     current = [task["Status"]["State"] for task in tasks if forced(task.get("Spec") or {}) == forced(template)]
     return state.state == ADMITTED and all(task_state in WAITING for task_state in current)
 
