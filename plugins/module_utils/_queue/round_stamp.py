@@ -5,8 +5,8 @@
 """The stamp says which manager admits work: ``<node id> <number>`` in a label of the swarm.
 
 Only the service on the leader admits work. It writes the stamp at most once a minute. Another manager takes over if its own monotonic clock shows
-that the stamp has not changed for three minutes. Before it admits work, it writes its own stamp. The update of the swarm has a version, so if two managers
-write at the same time, swarm refuses one of them. A manager that can no longer write its stamp stops before the three minutes are over.
+that the stamp has not changed for three minutes. Before it admits work, it writes its own stamp. The update of the swarm has a version. So if two
+managers write at the same time, swarm refuses one of them. A manager that can no longer write its stamp stops before the three minutes are over.
 Private to this collection; it may change without notice.
 """
 
