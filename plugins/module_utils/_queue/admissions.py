@@ -55,7 +55,7 @@ def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused
     pulls: list[Pull] = []
     waits: dict[str, Decision] = {}
     for key, unit in list(units.items()):
-        missing = _missing(view, unit)
+        missing = _missing_pulls(view, unit)
         if missing:  # the gang keeps its nodes, so that no other work gets them during the pull
             pulls += missing
             reason, keeps = pulls_image([hostnames[pull.node] for pull in missing]), tuple(one.node or "" for one in unit)
@@ -63,7 +63,7 @@ def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused
     decisions = [waits.get(decision.work.service_id, decision) for decision in decisions]
     ports = _ports(view, {one.service_id for one in running})
     changes = [change for unit in units.values() for change in _admit(view, unit, new_id(), ports)]
-    changes += [change for decision in decisions if not decision.node for change in _keep(view, decision)]
+    changes += [change for decision in decisions if not decision.node for change in _update_kept_nodes(view, decision)]
     return Admissions(changes, decisions, others, pulls)
 
 
@@ -75,7 +75,7 @@ def avoids(service: Mapping[str, Any], node: str, reason: str) -> Change:
     return Change(service, with_state(service["Spec"], after), after.result)
 
 
-def _missing(view: View, unit: Sequence[Decision]) -> list[Pull]:
+def _missing_pulls(view: View, unit: Sequence[Decision]) -> list[Pull]:
     """Return the images that the nodes of a gang have to pull before the gang is admitted."""
     members = [(one.work.service_id, one.node or "", image_of(view.services[one.work.service_id])) for one in unit if one.work.gang]
     return [Pull(*member) for member in members if not view.has_image(*member[1:])]
@@ -94,8 +94,8 @@ def _waiting(view: View, refused: Mapping[str, str], nothing: str) -> tuple[list
         found = read(service, view.queues)
         if found is None or found.state.state in (ADMITTED, OVER):
             continue
-        problem = found.problem or nothing or refused.get(service_id, "") or _pause(service, found.state, view.now)
-        problem = problem or _still_stops(view, service_id)
+        problem = found.problem or nothing or refused.get(service_id, "") or _why_paused(service, found.state, view.now)
+        problem = problem or _why_former_task_runs(view, service_id)
         if problem or not found.work:
             others.append(found._replace(work=None, problem=problem))
             if found.work and found.work.gang:
@@ -112,7 +112,7 @@ def _waiting(view: View, refused: Mapping[str, str], nothing: str) -> tuple[list
     return works, others
 
 
-def _pause(service: Mapping[str, Any], state: State, now: float) -> str:
+def _why_paused(service: Mapping[str, Any], state: State, now: float) -> str:
     """Return why work that was taken back is not tried again yet; '' if it may be tried."""
     if not state.result.startswith(TAKEN_BACK):
         return ""
@@ -120,7 +120,7 @@ def _pause(service: Mapping[str, Any], state: State, now: float) -> str:
     return "it is not tried before %s, because it was %s" % (stamp(until), state.result) if now < until else ""
 
 
-def _still_stops(view: View, service_id: str) -> str:
+def _why_former_task_runs(view: View, service_id: str) -> str:
     """Return why work waits for the end of its former task; '' if the task has ended.
 
     A task on a node that does not answer is ignored: a person has decided to run that work again.
@@ -163,7 +163,7 @@ def _admit(view: View, unit: Sequence[Decision], admission: str, ports: dict[str
         yield Change(service, started(service["Spec"], before, after, added), "admitted on node %s" % one.node)
 
 
-def _keep(view: View, decision: Decision) -> Iterable[Change]:
+def _update_kept_nodes(view: View, decision: Decision) -> Iterable[Change]:
     """Yield the update that writes which nodes are kept for the work, if that changed."""
     service = view.services[decision.work.service_id]
     state = state_of(service)

@@ -130,7 +130,7 @@ class _Round:
         self._waiting: dict[str, int] = {}  # units of each queue that wait
         self._keys: dict[str, set[Key]] = {}  # different demands of each queue
         self._nowhere: dict[Alike, Reason | None] = {}
-        self._fails: dict[Alike, float] = {}  # the shortest time limit of such units that found no nodes
+        self._failed_limits: dict[Alike, float] = {}  # the shortest time limit of such units that found no nodes
         self._no_room: dict[tuple[Alike, frozenset[str], float | None, int], Reason] = {}  # the last item counts the units admitted before
         self._admitted = 0
         self._head: Head | None = None
@@ -195,22 +195,22 @@ class _Round:
             return reasons.behind(position - 1)
         memo = (unit.alike, unit.avoids, unit.time_limit_s, self._admitted)
         if memo not in self._no_room:
-            self._no_room[memo] = reasons.no_room(unit, shape, self._before(unit))
+            self._no_room[memo] = reasons.no_room(unit, shape, self._kept_before(unit))
         return self._no_room[memo]
 
     def _find(self, unit: Unit, shape: Shape) -> Sequence[Node]:
         """Return the nodes on which the unit starts now; () if it has to wait."""
         limit = inf if unit.time_limit_s is None else unit.time_limit_s
-        if unit.alike in self._fails and limit >= self._fails[unit.alike]:
+        if unit.alike in self._failed_limits and limit >= self._failed_limits[unit.alike]:
             return ()
-        kept = {node.id for head in self._before(unit) for node in head.nodes}
+        kept = {node.id for head in self._kept_before(unit) for node in head.nodes}
         avoids = unit.avoids
         nodes = choose(shape, unit.size, unit.same_model, lambda node: node.id not in kept and node.id not in avoids)
         if not nodes and not avoids:
-            self._fails[unit.alike] = limit
+            self._failed_limits[unit.alike] = limit
         return nodes
 
-    def _before(self, unit: Unit) -> list[Head]:
+    def _kept_before(self, unit: Unit) -> list[Head]:
         """Return the head and the moved tasks whose nodes the unit may not use."""
         heads = [*self._moved, self._head] if self._head else self._moved
         return [head for head in heads if not self._ends_before(head, unit)]

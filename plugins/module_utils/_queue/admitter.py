@@ -58,8 +58,8 @@ class Admitter:
         self._failure = ""
         self._refused: dict[str, tuple[float, str]] = {}  # when swarm refused an update of a service, and why
         self._polled, self._poll_took_s = -inf, 0.0  # when the tasks of queued services were listed, and how long that took
-        self._looked, self._look_took_s = -inf, 0.0  # when the full list was read, and how long the list and the decision took
-        self._looked_at: object = None  # the services, tasks and nodes at that time; None to look again soon
+        self._full_list_read, self._full_list_took_s = -inf, 0.0  # when the full list was read, and how long the list and the decision took
+        self._full_list_key: object = None  # the services, tasks and nodes at that time; None to look again soon
         self._pulls, self._wanted = GangPulls(clock), list[Pull]()
         self.last: Admissions | None = None
 
@@ -110,7 +110,7 @@ class Admitter:
             self._remove_pulls(manager)
         if until_full_list <= 0:
             has_written = self._admit(manager, nodes, queues, cluster, now) or has_written
-            self._look_took_s = self._clock() - self._looked
+            self._full_list_took_s = self._clock() - self._full_list_read
         if has_written:
             return AGAIN_S
         runs = any(state.state == ADMITTED or state.admission for state in map(state_of, services.values()))
@@ -123,12 +123,12 @@ class Admitter:
             return inf
         versions = sorted((service["ID"], service["Version"]["Index"]) for service in services.values())
         states = sorted((task["ID"], task["Status"]["State"]) for own in tasks.values() for task in own)
-        looks = (versions, states, [(node["ID"], node.get("Status", {}).get("State"), node["Spec"].get("Availability")) for node in nodes])
+        key = (versions, states, [(node["ID"], node.get("Status", {}).get("State"), node["Spec"].get("Availability")) for node in nodes])
         now = self._clock()
-        interval = max(AT_MOST_S if looks != self._looked_at else AT_LEAST_S, self._look_took_s / SHARE)
-        if now < self._looked + interval:
-            return self._looked + interval - now
-        self._looked, self._looked_at = now, looks
+        interval = max(AT_MOST_S if key != self._full_list_key else AT_LEAST_S, self._full_list_took_s / SHARE)
+        if now < self._full_list_read + interval:
+            return self._full_list_read + interval - now
+        self._full_list_read, self._full_list_key = now, key
         return 0.0
 
     def _admit(
@@ -139,7 +139,7 @@ class Admitter:
         failed = self._pulls.go_on(manager, self._wanted)
         if failed:
             without = {pull for pull, _why in failed}
-            self._wanted, self._looked_at = [pull for pull in self._wanted if pull not in without], None
+            self._wanted, self._full_list_key = [pull for pull in self._wanted if pull not in without], None
             return self._write(manager, [avoids(services[pull.service_id], pull.node, why) for pull, why in failed if pull.service_id in services])
         view = View(services, tasks, queues, unreachable_nodes(nodes), now, _labels(nodes), moved, self._pulls.has)
         self.last = admissions(view, state, self._new_id, self._recently_refused(), why_none(cluster["Spec"]))
@@ -148,7 +148,7 @@ class Admitter:
             self._wanted = self.last.pulls
             self._pulls.go_on(manager, self._wanted)
         if self._wanted:
-            self._looked_at = None  # look again soon, because no event says when a pull has ended
+            self._full_list_key = None  # look again soon, because no event says when a pull has ended
         return has_written
 
     def _remove_pulls(self, manager: Manager) -> None:
@@ -162,13 +162,13 @@ class Admitter:
 
     def _write(self, manager: Manager, changes: Sequence[Change]) -> bool:
         """Write the changes one after the other. Return whether at least one was tried. The next decision reads these services again."""
-        refused, is_one_tried = self._recently_refused(), False
+        refused, has_tried = self._recently_refused(), False
         for change in changes:
             service = change.service
             if service["ID"] in refused or not self._stamp.is_valid():
                 continue
             self.services.changed(service["ID"])
-            is_one_tried = True
+            has_tried = True
             try:
                 manager.update_service(service["ID"], service["Version"]["Index"], change.spec)
                 self._say("queue: %s: %s" % (service["Spec"]["Name"], change.text))
@@ -180,7 +180,7 @@ class Admitter:
                 # Swarm refuses invalid content, and services that it cannot store: more than 1.5 MiB, with the former specification.
                 self._refused[service["ID"]] = (self._clock(), problem.message)
                 self._say("queue: %s could not be changed: %s" % (service["Spec"]["Name"], problem.message))
-        return is_one_tried
+        return has_tried
 
 
 def _full_list(

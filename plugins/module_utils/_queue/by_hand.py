@@ -174,7 +174,7 @@ def _members(view: View, service_id: str, complete: bool = True) -> list[Mapping
     gang = gang_of(service)
     if gang is None:
         return [service]
-    alike = {one["ID"]: (one, own) for one in view.services.values() if (own := gang_of(one)) and _is_same(service, gang, one, own)}
+    alike = {one["ID"]: (one, own) for one in view.services.values() if (own := gang_of(one)) and _is_same_gang(service, gang, one, own)}
     plan = next((plan for plan in (state_of(one).plan for one, _own in alike.values()) if service_id in dict(plan)), ())
     others = [pair for pair in alike.values() if not state_of(pair[0]).plan]  # a former gang may have had the same name
     chosen = [alike[member] for member, _node in plan if member in alike] or others
@@ -190,7 +190,7 @@ def _members(view: View, service_id: str, complete: bool = True) -> list[Mapping
     return [one for one, _own in chosen]
 
 
-def _is_same(service: Mapping[str, Any], gang: Gang, other: Mapping[str, Any], own: Gang) -> bool:
+def _is_same_gang(service: Mapping[str, Any], gang: Gang, other: Mapping[str, Any], own: Gang) -> bool:
     return (owner_of(service), gang.name) == (owner_of(other), own.name)
 
 

@@ -65,7 +65,7 @@ class Node:
                 return max(ends, now)
         return None
 
-    def without_limit(self, demand: Demand) -> float:
+    def used_without_limit(self, demand: Demand) -> float:
         """Return how much of the wanted kinds is used by work without a time limit, queued or not."""
         limited = [one.wants for one in self.running if one.ends is not None]
         return sum(
@@ -74,7 +74,7 @@ class Node:
             if kind not in UNITS
         )
 
-    def left_over(self, demand: Demand) -> tuple[float, float, float]:
+    def amounts_free(self, demand: Demand) -> tuple[float, float, float]:
         """Return how much is free on the node: room for how many such demands, the free parts of other kinds, and free CPUs.
 
         The node with the least is the best. So work without GPUs prefers nodes without free GPUs.
@@ -150,7 +150,7 @@ def key_of(demand: Demand, on_host: bool = False) -> Key:
 def choose(shape: Shape, size: int, same_model: bool, may_use: Callable[[Node], bool]) -> Sequence[Node]:
     """Return the nodes with the least free resources, one for each of ``size`` tasks; [] if too few nodes have room."""
     shape.fitting[:] = [node for node in shape.fitting if node.fits(shape.demand)]  # a node without room now gets no room during this decision
-    usable = [(node.left_over(shape.demand), number, node) for number, node in enumerate(shape.fitting) if may_use(node)]
+    usable = [(node.amounts_free(shape.demand), number, node) for number, node in enumerate(shape.fitting) if may_use(node)]
     groups = [nsmallest(size, group) for group in _groups(usable, same_model) if len(group) >= size]
     best = min(groups, key=lambda group: group[-1][:2], default=[])
     return [node for _left, _number, node in best]
@@ -162,7 +162,7 @@ def choose_to_keep(shape: Shape, size: int, same_model: bool, may_use: Callable[
     for number, node in enumerate(shape.open):
         if may_use(node):
             time = node.fits_from(shape.demand, now)
-            rank = (time is None, time or 0.0, node.without_limit(shape.demand) if time is None else 0.0)
+            rank = (time is None, time or 0.0, node.used_without_limit(shape.demand) if time is None else 0.0)
             ranked.append((rank, number, node))
     groups = [nsmallest(size, group) for group in _groups(ranked, same_model) if len(group) >= size]
     best = min(groups, key=lambda group: group[-1][:2], default=[])

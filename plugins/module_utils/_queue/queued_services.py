@@ -30,9 +30,9 @@ class QueuedServices:
         self._services: dict[str, Mapping[str, Any]] = {}
         self._listed: float | None = None
         self._changed: set[str] = set()
-        self._unqueued: set[str] = set()  # ids of services that had no queue when they were read alone, since the last list
+        self._without_queue: set[str] = set()  # ids of services that had no queue when they were read alone, since the last list
         self.listens = False
-        self.are_used = False  # whether this manager leads
+        self.leads = False  # only a manager that leads reads the services in each round
 
     def follow(self, events: Iterable[tuple[str, str]]) -> Iterator[None]:
         """Yield at each event that has to begin a round, and remember which service changed. Called from another thread.
@@ -45,10 +45,10 @@ class QueuedServices:
                 if (kind, service_id) == ANY:
                     self.changed(_ALL)
                 elif kind == "service":
-                    if service_id in self._unqueued:
+                    if service_id in self._without_queue:
                         continue
                     self.changed(service_id)
-                    if not self.are_used:
+                    if not self.leads:
                         continue
                 yield
         finally:
@@ -61,19 +61,19 @@ class QueuedServices:
 
     def forget(self) -> None:
         """Forget the services. The next read lists all of them."""
-        self._services, self._listed, self.are_used = {}, None, False
+        self._services, self._listed, self.leads = {}, None, False
 
     def read(self, manager: Manager) -> Mapping[str, Mapping[str, Any]]:
         """Return the services of queues by id. Raises SwarmError."""
         ids = set()
         while self._changed:
             ids.add(self._changed.pop())
-        self.are_used = True
+        self.leads = True
         now = self._clock()
         listed, self._listed = self._listed, None  # if reading fails, all services are listed next time
         if listed is None or now - listed >= (LISTENING_S if self.listens else POLL_S) or _ALL in ids or len(ids) > MOST_READ:
             self._services = {service["ID"]: _without_former_template(service) for service in manager.each_service(QUEUE)}
-            self._unqueued.clear()  # somebody may have given a service a queue
+            self._without_queue.clear()  # somebody may have given a service a queue
             listed = now
         else:
             for service_id in sorted(ids):
@@ -89,8 +89,8 @@ class QueuedServices:
             return
         if QUEUE in (service["Spec"].get("Labels") or {}):
             self._services[service_id] = _without_former_template(service)
-        elif len(self._unqueued) < MOST_UNQUEUED:
-            self._unqueued.add(service_id)
+        elif len(self._without_queue) < MOST_UNQUEUED:
+            self._without_queue.add(service_id)
 
 
 def _without_former_template(service: dict[str, Any]) -> dict[str, Any]:

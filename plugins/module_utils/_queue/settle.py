@@ -78,7 +78,7 @@ def _of_single(view: View, service: Mapping[str, Any], state: State) -> Iterable
     if state.state == HELD and not is_at_rest(service):
         yield _stop(service, state, state) if state.result == ROLLED_BACK else _labelled(service, state)
     elif state.state == WAITING and state.admission:
-        yield from _confirm(view, service, state)
+        yield from _let_wait_again(view, service, state)
     elif state.state == WAITING and state.avoids and view.now >= (epoch(service.get("UpdatedAt")) or 0.0) + AVOIDED_S:
         yield _labelled(service, state._replace(avoids=()))
     elif state.state == ADMITTED and replicas_of(service["Spec"]) == 1:
@@ -94,7 +94,7 @@ def _of_single(view: View, service: Mapping[str, Any], state: State) -> Iterable
             yield _end(service, state, progress)
 
 
-def _confirm(view: View, service: Mapping[str, Any], state: State) -> Iterable[Change]:
+def _let_wait_again(view: View, service: Mapping[str, Any], state: State) -> Iterable[Change]:
     """Yield the change that lets work wait again after it was taken back, as soon as its task has ended.
 
     If the task of a single service got a node before swarm stopped it, the work may have run. Then the work is over.
@@ -116,7 +116,7 @@ def _of_gang(view: View, members: Mapping[str, State]) -> Iterable[Change]:
     """Yield the changes of the services that have the same admission."""
     admitted = {member: state for member, state in members.items() if state.state == ADMITTED}
     if not admitted:
-        yield from _confirm_gang(view, members)
+        yield from _let_gang_wait_again(view, members)
         return
     progress = {member: _progress(view, view.services[member], state) for member, state in admitted.items()}
     unadmitted, gone = _not_admitted(view, members)
@@ -136,13 +136,13 @@ def _of_gang(view: View, members: Mapping[str, State]) -> Iterable[Change]:
         yield from (_end(view.services[member], admitted[member], one) for member, one in progress.items() if one.kind in _ENDED)
 
 
-def _confirm_gang(view: View, members: Mapping[str, State]) -> Iterable[Change]:
+def _let_gang_wait_again(view: View, members: Mapping[str, State]) -> Iterable[Change]:
     """Yield the changes that let a gang wait again after all its members were taken back. If a member ended before that, the gang is over."""
     why_stopped = _why_stopped(view, [], _ends(members, {}), True)
     for member, state in members.items():
         if state.state == WAITING:
             service = view.services[member]
-            yield from [_labelled(service, _over(state, why_stopped))] if why_stopped else _confirm(view, service, state)
+            yield from [_labelled(service, _over(state, why_stopped))] if why_stopped else _let_wait_again(view, service, state)
 
 
 def _not_admitted(view: View, members: Mapping[str, State]) -> tuple[list[str], list[str]]:
