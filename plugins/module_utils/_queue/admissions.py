@@ -38,12 +38,12 @@ class Admissions(NamedTuple):
     pulls: list[Pull]
 
 
-def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused: Mapping[str, str], nothing: str = "") -> Admissions:
+def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused: Mapping[str, str], blocker: str = "") -> Admissions:
     """Return the updates to write, and why other work waits. ``new_id`` returns a new id for an admission.
 
-    ``refused`` has the services whose update swarm refused, with swarm's reason. ``nothing`` says why no work may be admitted; '' if work may.
+    ``refused`` has the services whose update swarm refused, with swarm's reason. ``blocker`` says why no work may be admitted; '' if work may.
     """
-    waiting, others = _waiting(view, refused, nothing)
+    waiting, others = _waiting(view, refused, blocker)
     running = list(_running(view))
     decisions = admit(state, view.queues, waiting, running, view.now, view.moved)
     units: dict[tuple[str, str, str], list[Decision]] = {}
@@ -82,11 +82,11 @@ def _missing_pulls(view: View, unit: Sequence[Decision]) -> list[Pull]:
 
 
 def why_none(swarm: Mapping[str, Any]) -> str:
-    """Return why nothing may be admitted in the swarm with this specification; '' if work may."""
+    """Return why the swarm with this specification may admit no work; '' if it may."""
     return NO_HISTORY if (swarm.get("Orchestration") or {}).get("TaskHistoryRetentionLimit") == 0 else ""
 
 
-def _waiting(view: View, refused: Mapping[str, str], nothing: str) -> tuple[list[Work], list[Read]]:
+def _waiting(view: View, refused: Mapping[str, str], blocker: str) -> tuple[list[Work], list[Read]]:
     waiting: list[Read] = []
     others: list[Read] = []
     blocked: dict[tuple[str, str], str] = {}  # by owner and name of a gang
@@ -94,7 +94,7 @@ def _waiting(view: View, refused: Mapping[str, str], nothing: str) -> tuple[list
         found = read(service, view.queues)
         if found is None or found.state.state in (ADMITTED, OVER):
             continue
-        problem = found.problem or nothing or refused.get(service_id, "") or _why_paused(service, found.state, view.now)
+        problem = found.problem or blocker or refused.get(service_id, "") or _why_paused(service, found.state, view.now)
         problem = problem or _why_former_task_runs(view, service_id)
         if problem or not found.work:
             others.append(found._replace(work=None, problem=problem))

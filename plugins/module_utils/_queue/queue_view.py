@@ -94,15 +94,15 @@ def queue_view(listed: Listed, queues: Mapping[str, Queue], now: float, problem:
     view = View(services, own, queues, unreachable_nodes(listed.nodes), now, {}, moved, lambda node, image: (node, image) not in pulled)
     found = admissions(view, state, lambda: "", {}, problem)
     names = {service["ID"]: service["Spec"]["Name"] for service in listed.services}
-    seen = _Seen(view, {node["ID"]: printable(node.get("Description", {}).get("Hostname") or node["ID"]) for node in listed.nodes}, others, names)
-    work = [_of_decision(seen, decision) for decision in found.decisions] + [_of_other(seen, one) for one in found.others]
+    inputs = _Inputs(view, {node["ID"]: printable(node.get("Description", {}).get("Hostname") or node["ID"]) for node in listed.nodes}, others, names)
+    work = [_of_decision(inputs, decision) for decision in found.decisions] + [_of_other(inputs, one) for one in found.others]
     decided = {row["service_id"] for row in work}
-    work += [_of_rest(seen, service) for service_id, service in sorted(services.items()) if service_id not in decided]
+    work += [_of_rest(inputs, service) for service_id, service in sorted(services.items()) if service_id not in decided]
     work.sort(key=lambda row: (SHOWN.index(row["state"]), *_order(row)))
     return {"queues": _queues(view, Fleet(state, ()).advertised(), work), "work": work, "problem": problem}
 
 
-class _Seen(NamedTuple):
+class _Inputs(NamedTuple):
     """What the rows are made from. ``hostnames`` of nodes and ``names`` of services are by id. ``others`` are tasks without a queue on kept nodes."""
 
     view: View
@@ -145,13 +145,13 @@ def _queues(view: View, advertised: Mapping[str, float], work: Iterable[Row]) ->
 # -- one service -----------------------------------------------------------------------------------------------------
 
 
-def _row(seen: _Seen, service: Mapping[str, Any], work: Work | None = None, **more: Any) -> Row:
+def _row(inputs: _Inputs, service: Mapping[str, Any], work: Work | None = None, **more: Any) -> Row:
     """Return the row of a service. ``work`` is the service as read before; without it, the service is read here."""
     if work is None:
-        found = read(service, seen.view.queues)
+        found = read(service, inputs.view.queues)
         work = found.work if found else None
     name = queue_of(service) or ""
-    queue, gang = seen.view.queues.get(name), gang_of(service)
+    queue, gang = inputs.view.queues.get(name), gang_of(service)
     row = {
         "service": shown(service["Spec"]["Name"]),
         "service_id": service["ID"],
@@ -176,19 +176,20 @@ def _row(seen: _Seen, service: Mapping[str, Any], work: Work | None = None, **mo
     return {**row, **more}
 
 
-def _of_decision(seen: _Seen, decision: Decision) -> Row:
-    service = seen.view.services[decision.work.service_id]
+def _of_decision(inputs: _Inputs, decision: Decision) -> Row:
+    service = inputs.view.services[decision.work.service_id]
     if decision.node:
-        text = "it fits on %s now; the service of the leading manager starts it in its next round" % seen.hostnames.get(decision.node, decision.node)
-        return _row(seen, service, decision.work, reason=MAY_START, text=text)
-    taken = _taken(seen, service, decision)
+        hostname = inputs.hostnames.get(decision.node, decision.node)
+        text = "it fits on %s now; the service of the leading manager starts it in its next round" % hostname
+        return _row(inputs, service, decision.work, reason=MAY_START, text=text)
+    taken = _taken(inputs, service, decision)
     reason = decision.reason
     return _row(
-        seen,
+        inputs,
         service,
         decision.work,
         position=decision.position or None,
-        kept=[seen.hostnames.get(node, node) for node in decision.keeps],
+        kept=[inputs.hostnames.get(node, node) for node in decision.keeps],
         starts_by=None if decision.starts_by is None else stamp(decision.starts_by),
         reason=reason.code if reason else "",
         text="%s%s%s" % (reason.text if reason else "", _refused_text(reason, state_of(service)), _taken_text(taken)),
@@ -196,7 +197,7 @@ def _of_decision(seen: _Seen, decision: Decision) -> Row:
     )
 
 
-def _taken(seen: _Seen, service: Mapping[str, Any], decision: Decision) -> list[Row]:
+def _taken(inputs: _Inputs, service: Mapping[str, Any], decision: Decision) -> list[Row]:
     """Return which tasks without a queue began on kept nodes after the nodes were kept for this work, and what these tasks got.
 
     Swarm starts such tasks, because it does not know the queues.
@@ -206,13 +207,13 @@ def _taken(seen: _Seen, service: Mapping[str, Any], decision: Decision) -> list[
         return []
     return [
         {
-            "service": printable(str(seen.names.get(task.get("ServiceID") or "", "a removed service"))),
-            "node": seen.hostnames.get(task["NodeID"], task["NodeID"]),
+            "service": printable(str(inputs.names.get(task.get("ServiceID") or "", "a removed service"))),
+            "node": inputs.hostnames.get(task["NodeID"], task["NodeID"]),
             "kind": kind,
             "amount": len(values) if isinstance(values, list) else values,
             "since": utc(task["Status"].get("Timestamp")),
         }
-        for task in seen.others
+        for task in inputs.others
         if task["NodeID"] in decision.keeps and (epoch(task["Status"].get("Timestamp")) or 0.0) > since
         for kind, values in sorted(assigned(task).items())
         if kind in decision.work.amounts
@@ -230,36 +231,36 @@ def _taken_text(taken: Sequence[Row]) -> str:
     return "; work in no queue took room there meanwhile: %s" % shortened(texts)
 
 
-def _of_other(seen: _Seen, one: Read) -> Row:
+def _of_other(inputs: _Inputs, one: Read) -> Row:
     """Return the row of a service that waits for another reason than its turn. ``one.problem`` is that reason."""
-    service = seen.view.services[one.service_id]
+    service = inputs.view.services[one.service_id]
     if one.state.state == HELD:
-        return _row(seen, service, state=HELD, since=utc(service.get("UpdatedAt")), reason=HELD, text=one.problem)
-    found = read(service, seen.view.queues)
+        return _row(inputs, service, state=HELD, since=utc(service.get("UpdatedAt")), reason=HELD, text=one.problem)
+    found = read(service, inputs.view.queues)
     if found and found.problem:
-        return _row(seen, service, state=UNQUEUED, reason=CANNOT_QUEUE, text=found.problem)
+        return _row(inputs, service, state=UNQUEUED, reason=CANNOT_QUEUE, text=found.problem)
     code = TAKEN_BACK if one.state.result.startswith(attempts.TAKEN_BACK) else NOT_SERVED
-    return _row(seen, service, reason=code, text=one.problem)
+    return _row(inputs, service, reason=code, text=one.problem)
 
 
-def _of_rest(seen: _Seen, service: Mapping[str, Any]) -> Row:
+def _of_rest(inputs: _Inputs, service: Mapping[str, Any]) -> Row:
     """Return the row of a service that was admitted, is over, or is being taken back."""
-    view, state = seen.view, state_of(service)
+    view, state = inputs.view, state_of(service)
     tasks = view.tasks.get(service["ID"], ())
     if state.state == ADMITTED:
-        return _admitted(seen, service, state, tasks)
+        return _admitted(inputs, service, state, tasks)
     if state.state == WAITING:
-        return _row(seen, service, reason=TAKEN_BACK, text="it is being %s" % (state.result or attempts.TAKEN_BACK))
+        return _row(inputs, service, reason=TAKEN_BACK, text="it is being %s" % (state.result or attempts.TAKEN_BACK))
     task = one_shot.latest(service["Spec"]["TaskTemplate"], tasks)
     ended = task["Status"].get("Timestamp") if task and task["Status"]["State"] in ENDED else service.get("UpdatedAt")
     stops = [one for one in tasks if one["Status"]["State"] in ALLOCATED]
     text = state.result + ("; its container is about to stop" if stops else "")
-    return _row(seen, service, state=OVER, since=utc(ended), node=_hostname(seen, state.node), text=text)
+    return _row(inputs, service, state=OVER, since=utc(ended), node=_hostname(inputs, state.node), text=text)
 
 
-def _admitted(seen: _Seen, service: Mapping[str, Any], state: State, tasks: Sequence[Mapping[str, Any]]) -> Row:
-    view = seen.view
-    row = _row(seen, service, node=_hostname(seen, state.node), since=utc(service.get("UpdatedAt")))
+def _admitted(inputs: _Inputs, service: Mapping[str, Any], state: State, tasks: Sequence[Mapping[str, Any]]) -> Row:
+    view = inputs.view
+    row = _row(inputs, service, node=_hostname(inputs, state.node), since=utc(service.get("UpdatedAt")))
     row["time_limit_s"] = limit_of_admitted(service, state, view.queues.get(row["queue"]))
     progress = progress_of(service, state, tasks, view.queues.get(row["queue"]), view.unreachable, view.now)
     task = one_shot.latest(service["Spec"]["TaskTemplate"], tasks)
@@ -280,5 +281,5 @@ def _admitted(seen: _Seen, service: Mapping[str, Any], state: State, tasks: Sequ
     return dict(row, state=STARTING, text=text)
 
 
-def _hostname(seen: _Seen, node: str) -> str | None:
-    return seen.hostnames.get(node, node) or None
+def _hostname(inputs: _Inputs, node: str) -> str | None:
+    return inputs.hostnames.get(node, node) or None
