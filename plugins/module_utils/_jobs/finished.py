@@ -126,7 +126,7 @@ def _verdict_on_job(service: Mapping[str, Any], tasks: Sequence[TaskSummary], en
 class Candidate(NamedTuple):
     """A service that may be removed. ``name`` is the name of its job. All entries of an array have the same name.
 
-    ``gang`` is the name of its gang, if the job runs on several nodes.
+    ``gang`` is the name of its gang with its owner, if the job runs on several nodes.
     """
 
     service_id: str

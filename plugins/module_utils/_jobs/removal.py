@@ -20,7 +20,7 @@ from typing import Any, Collection, Iterable, Mapping, NamedTuple
 
 from .._errors import GpuSwarmError
 from .._queue import queue_state
-from .._queue.waiting import GANG
+from .._queue.waiting import GANG, owner_of
 from .._swarm.manager import Manager, NotFound, OutOfSequence
 from .._swarm.owned_labels import QUEUE
 from .._tasks.tasks import is_job_service
@@ -71,7 +71,8 @@ def candidates(manager: Manager, wanted: Wanted) -> list[Candidate]:
         labels = service["Spec"]["Labels"]
         gang = (labels.get(GANG) or "").partition(":")[0]
         name = labels.get(wanted.prefix + JOB) or gang or service["Spec"]["Name"]
-        result.append(Candidate(service_id, service["Spec"]["Name"], name, finished.verdict_on(service, tasks[service_id]), gang))
+        verdict = finished.verdict_on(service, tasks[service_id])
+        result.append(Candidate(service_id, service["Spec"]["Name"], name, verdict, gang and "%s of %s" % (gang, owner_of(service))))
     return finished.with_verdicts_of_gangs(result)
 
 

@@ -65,6 +65,8 @@ def settle(view: View) -> list[Change]:
     gangs: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, State]] = {}
     for service_id, service in sorted(view.services.items()):
         state = state_of(service)
+        if "Replicated" not in (service["Spec"].get("Mode") or {}):
+            continue  # any update would run a job of swarm again
         if state.admission and service_id in dict(state.plan):  # a copy of a service may have a copy of its label
             gangs.setdefault((state.admission, state.plan), {})[service_id] = state
         else:

@@ -81,8 +81,11 @@ def is_queued(service: Mapping[str, Any] | None) -> bool:
 
 
 def is_stopped_by_queue(task: Mapping[str, Any], service: Mapping[str, Any] | None) -> bool:
-    """Return whether this is the waiting successor of a task that a queue stopped. No such task is pending."""
-    if task["Status"]["State"] not in WAITING or not is_queued(service):
+    """Return whether this is the waiting successor of a task that a queue stopped. No such task is pending.
+
+    The next try of the work replaces the successor, which then stays in swarm's history with another desired state.
+    """
+    if task["Status"]["State"] not in WAITING or task.get("DesiredState") not in WANTED or not is_queued(service):
         return False
     constraints = ((task.get("Spec") or {}).get("Placement") or {}).get("Constraints") or []
     return constraints[-1:] == [NOWHERE]

@@ -94,3 +94,11 @@ def test_work_of_queues_is_among_the_jobs_to_remove_and_its_former_state_counts(
     found = removal.candidates(Swarm(*services, both), removal.Wanted(None, None, "gpu-swarm."))
     states = {one.service: one.verdict.state for one in found}
     assert (len(found), states) == (4, {"over": "complete", "waits": None, "rolled-back": None, "both": "complete"})
+
+
+def test_gangs_of_two_owners_with_the_same_name_are_two_gangs():
+    services = [of_queue("hers", "over attempt=1 node=n1 result=complete"), of_queue("his")]
+    services[0]["Spec"]["Labels"].update({"gpu-swarm.gang": "train:0/2", "gpu-swarm.owner": "alice"})
+    services[1]["Spec"]["Labels"].update({"gpu-swarm.gang": "train:0/2", "gpu-swarm.owner": "bob"})
+    found = removal.candidates(Swarm(*services), removal.Wanted(None, None, "gpu-swarm."))
+    assert {one.service: (one.name, one.verdict.state) for one in found} == {"hers": ("train", "complete"), "his": ("train", None)}

@@ -367,6 +367,18 @@ def test_admitted_work_that_waits_for_its_node_moves_to_no_other_node():
     assert ([group["service"] for group in found["pending"]], found["reservations"]) == (["new"], [])
 
 
+def test_work_that_is_tried_again_after_it_was_stopped_is_pending():
+    """The waiting successor of the stopped task stays in swarm's history, because no node ever had it."""
+    again = queued("again", state="admitted attempt=2 node=n1 admission=k", replicas=1, constraints=["node.id==n1"])
+    tasks = [
+        task("t1", state="shutdown", desired="shutdown", service="idagain", restart="none"),
+        {**pending("t2", {"NVIDIA-GPU": 2}, service="idagain", constraints=[NOWHERE], restart="none"), "DesiredState": "shutdown"},
+        pending("t3", {"NVIDIA-GPU": 2}, service="idagain", constraints=["node.id==n1"], restart="none"),
+    ]
+    (explained,) = ledger(Listed([node(resources=named(A, B))], tasks, [again]), PREFIX, [ALL])["explained"]
+    assert (explained["over"], explained["needed"], explained["waiting"]) == (False, 1, 1)
+
+
 def test_waiting_work_of_a_queue_sees_no_gpus_yet():
     hungry = queued("hungry", {})
     hungry["Spec"]["TaskTemplate"]["ContainerSpec"]["Env"] = ["NVIDIA_VISIBLE_DEVICES=all"]

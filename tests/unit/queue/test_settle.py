@@ -49,6 +49,13 @@ def test_work_that_a_person_scaled_up_is_left_alone():
     assert settled([member("a", "admitted attempt=1 node=n1 admission=k", replicas=2, gang="")], [runs("a", "n1", "complete")]) == {}
 
 
+@pytest.mark.parametrize("mode", ["Global", "GlobalJob", "ReplicatedJob"])
+@pytest.mark.parametrize("state", ["admitted attempt=1 node=n1 admission=k", A, "unreadable"])
+def test_a_service_that_is_not_replicated_is_not_written(mode, state):
+    """Any update, also of a label, runs a job of swarm again. Somebody may copy the labels of a queued service to such a job."""
+    assert settled([member("a", state, mode={mode: {}})], [runs("a", "n1", "complete")], NOW + 7200) == {}
+
+
 @pytest.mark.parametrize(("result", "then"), [(" result=taken back: no node", "taken back: no node"), ("", "taken back")])
 def test_if_an_earlier_round_took_back_a_part_of_a_gang_the_others_follow(result, then):
     services = [member("a", "waiting attempt=1 node=n1 admission=k" + PLAN + result), member("b", B, 1)]
