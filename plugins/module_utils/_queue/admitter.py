@@ -60,7 +60,8 @@ class Admitter:
         self._polled, self._poll_took_s = -inf, 0.0  # when the tasks of queued services were listed, and how long that took
         self._full_list_read, self._full_list_took_s = -inf, 0.0  # when the full list was read, and how long the list and the decision took
         self._full_list_key: object = None  # the services, tasks and nodes at that time; None to look again soon
-        self._pulls, self._wanted = GangPulls(clock), list[Pull]()
+        self._pulls = GangPulls(clock)
+        self._wanted: list[Pull] = []  # the pulls that gangs wait for
         self.last: Admissions | None = None
 
     def __call__(self, manager: Manager, nodes: Sequence[Mapping[str, Any]], leads: bool) -> float | None:
