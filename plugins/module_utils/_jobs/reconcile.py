@@ -271,16 +271,17 @@ class Jobs:
         except GpuSwarmError as problem:
             self.problems.append(problem.message)
             return list(jobs)
-        for service, job in zip(services, unit):
-            if service["ID"] in labels and not self._check_mode:
-                self._write_waiting(service, job, labels[service["ID"]], retried)
-        self.changed = True
+        pairs = [(service, wanted) for service, wanted in zip(services, unit) if service["ID"] in labels and not self._check_mode]
+        written = [self._write_waiting(service, wanted, labels[service["ID"]], retried) for service, wanted in pairs]
+        self.changed = self.changed or self._check_mode or any(written)
+        if not all(written):  # somebody else restarts or removes it; the next pass shows the result
+            return [{**job, "left": True} for job in jobs]
         state = job_progress.PLANNED if self._check_mode else queued_job.WAITING
         next_try = {"exit_code": None, "ended": None, "node": None, "left": True, "state": state}
         return [{**job, **next_try, "error": job_progress.LAST_TRY % job["error"] if job["error"] else ""} for job in jobs]
 
-    def _write_waiting(self, service: Mapping[str, Any], job: Job, state_label: str, retried: int) -> None:
-        until_written(lambda: self._write(service, lambda spec: queued_job.waiting_again(spec, job.spec, state_label, retried, self._prefix)))
+    def _write_waiting(self, service: Mapping[str, Any], job: Job, state_label: str, retried: int) -> bool:
+        return until_written(lambda: self._write(service, lambda spec: queued_job.waiting_again(spec, job.spec, state_label, retried, self._prefix)))
 
     def _relabel(self, service: Mapping[str, Any], wanted: Job) -> None:
         """Give waiting work the queue, priority and owner of the definition. Swarm starts no task because of a label."""

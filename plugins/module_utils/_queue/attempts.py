@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Collection, Mapping, NamedTuple, Sequence
 
 from .._guard import refusal
+from .._printable import printable
 from .._tasks import one_shot
 from .._tasks.tasks import ALLOCATED, WAITING, epoch
 from .queue_state import State
@@ -52,7 +53,7 @@ def progress_of(
         return Progress(UNRECORDED, text=text, age_s=age) if age >= UNRECORDED_S else Progress(STARTS, age_s=age)
     task_state, node = task["Status"]["State"], task.get("NodeID") or ""
     if task_state in WAITING:
-        why = " ".join((task["Status"].get("Err") or "").split())
+        why = printable(" ".join((task["Status"].get("Err") or "").split()))
         text = "%s: swarm gave it no node within %d s%s" % (TAKEN_BACK, UNPLACED_S, why and " (%s)" % why)
         return Progress(UNPLACED, text=text, age_s=age) if age >= UNPLACED_S else Progress(STARTS, age_s=age)
     if task_state in ALLOCATED:
@@ -78,5 +79,5 @@ def _of_ended(template: Mapping[str, Any], state: State, task: Mapping[str, Any]
         return Progress(COMPLETE, text="complete")
     refused = refusal.parse_refusal(error)
     if refused and refused.code not in refusal.PERMANENT and len(state.avoids) < one_shot.MOST_REFUSED:
-        return Progress(REFUSED, text="refused: %s" % refused.text)
-    return Progress(FAILED, text="failed: %s" % error)
+        return Progress(REFUSED, text="refused: %s" % printable(refused.text))
+    return Progress(FAILED, text="failed: %s" % printable(error))

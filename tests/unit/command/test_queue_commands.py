@@ -150,6 +150,17 @@ def test_hostile_names_are_printed_as_escapes(fleet):
         assert "\ny" not in out + err
 
 
+@pytest.mark.parametrize(("state", "seconds"), [("failed", 0), ("rejected", 0), ("pending", 90)])
+def test_a_hostile_error_of_a_task_is_printed_as_escapes(fleet, state, seconds):
+    fleet.submit(queued("a"))
+    fleet.swarm.tasks_now[0]["Status"] = {"State": state, "Err": "\x1b[2K\u202eevil"}
+    fleet.swarm.clock += seconds
+    for argv in (["queue", "research"], ["queue", "a"], ["queue", "--json"]):
+        out = fleet(*argv)[1]
+        assert "\\x1b[2K" in out
+        assert [character for character in out if not character.isprintable() and character != "\n"] == []
+
+
 def test_somebody_without_access_to_the_socket_is_told_what_to_do(fleet):
     fleet.places = Places(docker_host="unix:///nowhere.sock")
     for argv in (["queue"], ["cancel", "a"], ["logs", "a"], ["retry", "a"], ["release", "a"], ["run", "--queue", "q", "--gpus", "1", "i"]):

@@ -239,6 +239,25 @@ def test_labels_of_waiting_work_follow_the_definition_and_nothing_runs_again(run
     assert (swarm.created, swarm.began) == (swarm.created[:2], ["id" + short(swarm)])
 
 
+def test_of_two_people_who_run_a_job_again_at_the_same_time_one_changes_it(run, rounds, swarm):
+    run()
+    rounds(2)
+    swarm.end(short(swarm), "failed", "task: non-zero exit (1)", 1)
+    rounds(1)
+    read, others = swarm.service, [lambda: run(again="failed")]
+    answers = []
+
+    def service(service_id):
+        if others:
+            answers.append(others.pop()())
+        return read(service_id)
+
+    swarm.service = service
+    mine = run(again="failed")
+    assert (answers[0]["changed"], mine["changed"], shown(mine)) == (True, False, [("failed", True)])
+    assert shown(run()) == [("waiting", True)]
+
+
 def test_a_job_does_not_move_into_a_queue_that_does_not_exist(run, swarm):
     run()
     with pytest.raises(GpuSwarmError, match=r"^The job train cannot change its queue: there is no queue resaerch; the queues are nightly, "):
