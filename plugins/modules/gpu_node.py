@@ -44,12 +44,12 @@ options:
     default: if_needed
   default_shm_size:
     description:
-      - How much shared memory (C(/dev/shm)) a container gets that requests no other size, such as V(1g). Docker's own default is 64 MiB. Tasks of
-        services get it too. Pages in use count against the memory limit of their container.
+      - How much shared memory (C(/dev/shm)) a container gets that requests no other size, such as V(1g). Docker's own default is 64 MiB. The
+        tasks of services are such containers too. Pages in use count against the memory limit of their container.
       - The module sets C(default-shm-size) in C(daemon.json). The daemon applies it with a reload, to containers that start afterwards.
-      - Without this option, your own setting stays. If an earlier run set it, the key gets its original value again. If there was none, the daemon
-        uses the removed value until its next restart.
-      - No request shows the value of the running daemon, so the module compares the file.
+      - Without this option, your own setting stays. If an earlier run set the key, the module restores your original value. If you had none, it
+        removes the key, and the daemon keeps the removed value until its next restart.
+      - Docker's API does not return the value of the running daemon. So the module compares only the file.
     type: str
     version_added: 0.4.0
   library_path:
@@ -366,7 +366,7 @@ devices:
   description:
     - The names of O(devices) that this node allows, each with the devices that a service gets now. A list is empty if the node has no such device, or
       cannot give it because of C(userns-remap) or because a file turns off the guard.
-    - If this run may not change the guard, these are the names of the installed guard. Without a guard, this is empty.
+    - If this run may not change the guard, the result has the names that the installed guard allows. Without a guard, the result is empty.
   returned: success
   type: dict
   sample: {"fuse": ["/dev/fuse"], "rdma": []}
@@ -431,7 +431,7 @@ def _load_watcher():
 
 def main():
     module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
-    for name in ("timeout", "nvml_timeout"):  # the role's variables are in the message of the action
+    for name in ("timeout", "nvml_timeout"):  # the role checks its variables before this, and then names the variables
         if module.params[name] < 1:
             module.fail_json(msg="%s is %d, but must be 1 or more, in seconds. Nothing was changed." % (name, module.params[name]))
     module.params["library_path"] = module.params["library_path"] or write_received(module.params["libraries"], module.tmpdir)

@@ -178,8 +178,9 @@ isolation:
   version_added: 0.3.0
 queues:
   description:
-    - C(wanted) are the queues of the swarm. Null if they stay as they are.
-    - C(change) is the option C(queues) of M(fleet.gpu_swarm.swarm_lease) for a change of the swarm at the start. Empty if there is no change.
+    - C(wanted) are the queues that the swarm should have. Null if this run does not change them.
+    - C(change) has the option C(queues) for M(fleet.gpu_swarm.swarm_lease), with which the run changes the queues at its start. Empty if there is no
+      change.
   returned: always
   type: dict
   version_added: 0.4.0

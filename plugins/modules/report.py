@@ -66,7 +66,7 @@ options:
   output:
     description:
       - With V(json), O(of=status) prints one line of JSON.
-      - With V(html), it writes the page of the fleet to O(to), and with V(ledger) O(saved).
+      - With V(html), it writes the page of the fleet to O(to). With V(ledger), it writes O(saved) to O(to).
     type: str
     choices: [table, json, html, ledger]
     default: table

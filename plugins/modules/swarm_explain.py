@@ -157,10 +157,11 @@ explained:
           text: g1 has 1 NVIDIA-GPU free and would have 2 if batch.7 ended
 queue:
   description:
-    - The queues of the swarm and their work, as C(gpu-swarm queue --json) prints them. Null for a swarm without queues. Of each queue it lists
-      at most 100 services that wait and 100 others, and none whose work is over, except for O(services).
-    - C(queues) has what each queue uses and allows. C(work) has the services of queues, in the order in which they may start. C(problem) is why no
-      work is admitted, or empty.
+    - The queues of the swarm and their work, as C(gpu-swarm queue --json) prints them. Null for a swarm without queues.
+    - C(queues) has the use and the limits of each queue. C(work) has the services of queues, in the order in which they may start. C(problem) is the
+      reason why no work is admitted, or empty.
+    - C(work) has at most 100 waiting services of each queue, and at most 100 others. Services whose work is over are left out. All O(services) are
+      included in any case.
   returned: success
   type: dict
   version_added: 0.4.0

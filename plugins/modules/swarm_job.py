@@ -152,8 +152,8 @@ options:
     version_added: 0.4.0
   time_limit:
     description:
-      - How many seconds each try may run. V(0) means no limit, or with O(queue) the limit of the queue. After that time, the node stops the task,
-        even if no run waits for the job.
+      - How many seconds each try may run. V(0) means no limit. With O(queue), V(0) means the limit of the queue.
+      - After this time, the node stops the task, even if no run waits for the job.
       - The limit is a health check that replaces the health check of the image. If the process exits with code 0 after SIGTERM, the job counts as
         complete. With O(queue), the managers stop the job instead, and the health check of the image stays.
     type: int
@@ -259,7 +259,7 @@ jobs:
         - One of C(to be submitted) (in check mode), C(queued), C(waiting), C(starting), C(running), C(stopping), C(complete), C(failed),
           C(timed out), C(refused), C(held), C(cancelled).
         - A C(waiting) job waits in its queue, and a C(queued) job waits for swarm.
-        - A C(held) job was in a queue and was scaled to 0, or nobody knows whether it ran. It runs only with O(again), or after
+        - A C(held) job was in a queue. Someone scaled it to 0, or nobody knows whether it ran. It runs only with O(again), or after
           C(gpu-swarm release).
       type: str
     exit_code:

@@ -88,13 +88,15 @@ options:
     default: true
   ledger:
     description:
-      - A saved ledger on the controller, with which the stack is compared instead of the swarm. Only in check mode.
-      - The playbook C(status) saves it with C(output=ledger).
+      - A saved ledger on the controller. The module compares the stack with this ledger instead of the swarm. Only allowed in check
+        mode.
+      - The playbook C(status) saves a ledger with C(output=ledger).
     type: path
     version_added: 0.4.0
   pull:
     description:
-      - Whether nodes pull the images of services with GPUs before the stack is deployed. The digests that the registries have then are deployed.
+      - Whether nodes pull the images of services with GPUs before the stack is deployed. The deployment then uses the digests that
+        the registries returned before the pulls.
       - Each pull is a service on one node that reserves nothing and starts nothing. The module removes these services, also those of a killed run.
       - A node may pull for O(wait_timeout) seconds, or for 600 seconds with V(0). A node that could not pull does not prevent the deployment.
       - If no node has an image, or if a registry does not have it, nothing is deployed.

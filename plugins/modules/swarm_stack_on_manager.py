@@ -16,7 +16,7 @@ description:
     removes them when C(docker stack deploy) has read them. It also removes files of an earlier run that was killed.
 options:
   stack:
-    description: The name of the stack. Needed without O(save).
+    description: The name of the stack. Required, except with O(save).
     type: str
     default: ''
   services:
@@ -83,20 +83,21 @@ options:
     type: bool
     default: false
   save:
-    description: Whether to return only RV(saved), and change nothing.
+    description: Whether to change nothing, and to return only RV(saved).
     type: bool
     default: false
     version_added: 0.4.0
   pull_for:
     description:
-      - The image of each service whose nodes should pull before the update, by the service's name. The module looks up the digests of the images, and
-        returns the nodes in RV(pull_plan). It removes the services with which nodes pulled in a run that was killed.
+      - The images that nodes should pull before the update, by the names of their services. The module looks up the digests of the images, and
+        returns in RV(pull_plan) which nodes should pull them.
+      - The module also removes the pull services of an earlier run that was killed.
     type: dict
     version_added: 0.4.0
   pulls:
     description:
-      - The pulls that have not ended, each with C(node) and C(image), as in RV(pull_plan). The module starts the first of them, and removes the
-        services of all others.
+      - The pulls that have not ended, each with C(node) and C(image), as in RV(pull_plan). The module starts as many pulls as may run at the same
+        time. It removes the service of each pull that has ended or is not in this list.
     type: list
     elements: dict
     version_added: 0.4.0
@@ -194,8 +195,9 @@ refused:
   elements: dict
 pull_plan:
   description:
-    - C(images) has the image of each service with its digest, C(unknown) why the digest of an image could not be looked up, C(pulls) the C(node),
-      C(hostname) and C(image) of each pull, and C(there) the images that some of the nodes have already.
+    - C(images) has the image with its digest, by the image without a digest. C(unknown) has the reason why the module could not look up a digest, by
+      the image.
+    - C(pulls) has the C(node), C(hostname) and C(image) of each pull. C(there) has the images that some of these nodes already have.
   returned: with O(pull_for)
   type: dict
   version_added: 0.4.0
@@ -211,7 +213,7 @@ kept:
   type: list
   elements: str
 saved:
-  description: What the check of a deployment reads of the swarm, without environments, arguments and contents, for a file.
+  description: The data of the swarm that the check of a deployment needs, to save in a file. It has no environments, no arguments and no contents.
   returned: with O(save)
   type: dict
   version_added: 0.4.0

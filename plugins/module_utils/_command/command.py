@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The command gpu-swarm on managers: shows the fleet to people who are logged in there, and changes the work of queues for them.
+"""The command gpu-swarm for people who are logged in on a manager. It shows the fleet, and submits and changes the work of queues.
 
 Private to this collection; it may change without notice.
 """
@@ -366,7 +366,7 @@ def _follow(manager: Manager, name: str, service_id: str) -> int:
         return INTERRUPTED
 
 
-# Commands that write what a task writes, as it comes.
+# Commands that print their output themselves, because they may show the log of a running task.
 _FOLLOWING: Mapping[str, Callable[[argparse.Namespace, Places], int]] = {"run": _run, "logs": _logs}
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Places, float], Answer]] = {
     "status": _status,

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a command answers, where it finds its data, and its connection to this machine's dockerd.
+"""The answer of a command, the places of its data, and its connection to this machine's dockerd.
 
 Private to this collection; it may change without notice.
 """
@@ -17,12 +17,13 @@ from .written_files import CARDS, RECORD
 if TYPE_CHECKING:
     from .._swarm.manager import Manager
 
+# Exit statuses.
 DONE, UNREADABLE, WRONG, WAITING, INTERRUPTED = 0, 1, 2, 75, 130
-ANSWER_S = 60  # how long the manager may take to answer
+ANSWER_S = 60  # how long the manager may take to answer (seconds)
 
 
 class Places(NamedTuple):
-    """Where the data is."""
+    """The paths of the data, and the address of dockerd."""
 
     record: str = RECORD
     cards: str = CARDS
@@ -30,7 +31,7 @@ class Places(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """``data`` for --json, ``text(width)`` for people."""
+    """The answer of a command: ``data`` for programs (--json), and ``text(width)``, which returns the text for people."""
 
     data: Mapping[str, Any]
     text: Callable[[int | None], str]

@@ -38,7 +38,7 @@ Row = Mapping[str, Any]
 
 
 def selected(view: View, name: str | None) -> dict[str, Any]:
-    """Return the part of the view that belongs to a queue, an owner, a service or a gang of this name. The lists are empty if nothing does."""
+    """Return the part of the view that belongs to a queue, an owner, a service or a gang of this name. Without a match, the lists are empty."""
     if name is None:
         return dict(view)
     work = [row for row in view["work"] if name in _names(row)]
@@ -79,10 +79,10 @@ def queue_text(view: View, shown: View, name: str | None, now: float, width: int
         return work_text(view, shown["work"][0], now, width)
     parts = [paragraphs(["Nothing starts: %s." % view["problem"].rstrip(".")], width)] if view["problem"] else []
     parts.append(_queues(shown["queues"], width))
-    has_one = name is not None and {row["queue"] for row in shown["work"]} == {name}
+    is_one_queue = name is not None and {row["queue"] for row in shown["work"]} == {name}
     for states, title in _PARTS:
         rows = [row for row in shown["work"] if row["state"] in states]
-        parts.append(_over(rows, name, has_one, now, width) if OVER in states else _part(title, rows, has_one, now, width))
+        parts.append(_over(rows, name, is_one_queue, now, width) if OVER in states else _part(title, rows, is_one_queue, now, width))
     return "\n\n".join(filter(None, parts)) if shown["queues"] or shown["work"] else "This swarm has no queues. Set gpu_swarm_queues."
 
 
@@ -92,7 +92,7 @@ def work_text(view: View, row: Row, now: float, width: int | None) -> str:
     gang = ", rank %(rank)d of %(size)d in the gang %(name)s" % row["gang"] if row["gang"] else ""
     lines = ["%s%s." % (owner, gang)]
     lines.append("It asks for %s in the queue %s, for at most %s." % (asked(row["amounts"]), row["queue"], _for_limit(row)))
-    lines.append(_now_text(row, now))
+    lines.append(_state_sentence(row, now))
     if row["text"].startswith(_HELD):
         lines.append("%s." % _capital(row["text"][len(_HELD) :].rstrip(".")))
     elif row["text"]:
@@ -110,7 +110,7 @@ def _for_limit(row: Row) -> str:
     return "any time" if row["time_limit_s"] is None else shown_duration(row["time_limit_s"])
 
 
-def _now_text(row: Row, now: float) -> str:
+def _state_sentence(row: Row, now: float) -> str:
     since = " since %s UTC (%s)" % (_moment(row["since"]), _age(row, now)) if row["since"] else ""
     if row["state"] == RUNNING:
         ends = "; its time limit ends it at %s UTC" % _moment(row["ends"]) if row["ends"] else ""
@@ -152,15 +152,15 @@ def _use(used: int, most: int | None, kind: str) -> str:
     return "%d %s" % (used, kind) if most is None else "%d of %d %s" % (used, most, kind)
 
 
-def _part(title: str, rows: Sequence[Row], has_one: bool, now: float, width: int | None) -> str:
-    """Return a table with the sentence of each row below the row. Without a width, the sentence is the last column. ``has_one``: all rows are in one
-    queue, which needs no column."""
+def _part(title: str, rows: Sequence[Row], is_one_queue: bool, now: float, width: int | None) -> str:
+    """Return a table with the sentence of each row below the row. Without a width, the sentence is the last column. If ``is_one_queue``, all
+    rows are in the same queue, so the table has no column for the queue."""
     if not rows:
         return ""
-    gangs = {} if rows[0]["state"] in _ADMITTED else _gangs(rows)
-    shown = [row for row in rows if row["service_id"] not in gangs.get(_gang(row), [])[1:]]
-    cells = [_cells(row, len(gangs.get(_gang(row), [])), now) for row in shown[:MOST_SHOWN]]
-    if has_one:
+    gangs = {} if rows[0]["state"] in _ADMITTED else _members_by_gang_key(rows)
+    shown = [row for row in rows if row["service_id"] not in gangs.get(_gang_key(row), [])[1:]]
+    cells = [_cells(row, len(gangs.get(_gang_key(row), [])), now) for row in shown[:MOST_SHOWN]]
+    if is_one_queue:
         cells = [{heading: cell for heading, cell in row.items() if heading != "queue"} for row in cells]
     lines = _table(list(cells[0]), [list(row.values()) for row in cells], [row["text"] for row in shown[:MOST_SHOWN]], width)
     more = ["and %d more; --json lists all" % (len(shown) - MOST_SHOWN)] if len(shown) > MOST_SHOWN else []
@@ -180,28 +180,28 @@ def _cells(row: Row, members: int, now: float) -> dict[str, object]:
     return {**position, "service": name, "queue": row["queue"], "owner": owner, "asks for": amounts, "for": _age(row, now)}
 
 
-def _gang(row: Row) -> tuple[str, ...]:
-    """Return what the members of a gang have in common that share a row; () without a gang."""
+def _gang_key(row: Row) -> tuple[str, ...]:
+    """Return a key that is equal for the members of a gang that share a row; () without a gang."""
     return (row["owner"], row["gang"]["name"], row["queue"], row["text"]) if row["gang"] else ()
 
 
-def _gangs(rows: Sequence[Row]) -> dict[tuple[str, ...], list[str]]:
+def _members_by_gang_key(rows: Sequence[Row]) -> dict[tuple[str, ...], list[str]]:
     """Return the ids of the members by gang."""
     gangs: dict[tuple[str, ...], list[str]] = {}
     for row in rows:
         if row["gang"]:
-            gangs.setdefault(_gang(row), []).append(row["service_id"])
+            gangs.setdefault(_gang_key(row), []).append(row["service_id"])
     return gangs
 
 
-def _over(rows: Sequence[Row], name: str | None, has_one: bool, now: float, width: int | None) -> str:
+def _over(rows: Sequence[Row], name: str | None, is_one_queue: bool, now: float, width: int | None) -> str:
     if not rows:
         return ""
     if name is None:
         return "Over: %d. 'gpu-swarm queue NAME' shows those of a queue or an owner." % len(rows)
     latest = sorted(rows, key=lambda row: row["since"] or "", reverse=True)[:MOST_OVER]
-    headings = ["service", *([] if has_one else ["queue"]), "owner", "node", "ago"]
-    queues = [[] if has_one else [row["queue"]] for row in latest]
+    headings = ["service", *([] if is_one_queue else ["queue"]), "owner", "node", "ago"]
+    queues = [[] if is_one_queue else [row["queue"]] for row in latest]
     cells = [[row["service"], *queues[at], row["owner"] or NOTHING, row["node"] or NOTHING, _age(row, now)] for at, row in enumerate(latest)]
     lines = _table(headings, cells, [row["text"] for row in latest], width)
     more = ["and %d earlier ones; --json lists all" % (len(rows) - MOST_OVER)] if len(rows) > MOST_OVER else []

@@ -35,7 +35,7 @@ from .queue_text import queue_text, selected
 _REMOVED = "%(service)s is removed. It never ran."
 _STOPPED = "%(service)s is cancelled. Its log stays."
 _LOST = "%(service)s is cancelled. Its node does not answer, so its container may run until the node is back."
-_NOBODY = "The leader's service has not started work for %s. See 'systemctl status gpu-swarm-manager' on the leader%s."
+_NOT_ADMITTING = "The leader's service has not started work for %s. See 'systemctl status gpu-swarm-manager' on the leader%s."
 
 
 def read_queues(manager: Manager) -> tuple[dict[str, Any], float, str]:
@@ -54,7 +54,7 @@ def _why_stopped(view: Mapping[str, Any], cluster: Mapping[str, Any], nodes: Seq
     if not since or min(idle, now - min(since)) < TAKES_OVER_S:
         return ""
     leaders = [node.get("Description", {}).get("Hostname", "") for node in nodes if (node.get("ManagerStatus") or {}).get("Leader")]
-    return _NOBODY % (duration(idle), "".join(", %s" % printable(name) for name in leaders))
+    return _NOT_ADMITTING % (duration(idle), "".join(", %s" % printable(name) for name in leaders))
 
 
 def show(manager: Manager, name: str | None) -> Answer:
@@ -94,7 +94,7 @@ def cancel(manager: Manager, names: Sequence[str]) -> Answer:
 
 
 def _cancel(manager: Manager, ids: Sequence[str], who: str, done: dict[str, dict[str, Any]]) -> None:
-    """Cancel the services that are not yet in ``done``, and add them. Members of a gang are cancelled with the first of them."""
+    """Cancel the services that are not yet in ``done``, and add them. Cancelling one member of a gang cancels the whole gang."""
     view = _read(manager)
     left = [one for one in ids if one not in done]
     active = [one for one in left if one in view.services and state_of(view.services[one]).state != OVER]
@@ -112,14 +112,14 @@ def _cancel(manager: Manager, ids: Sequence[str], who: str, done: dict[str, dict
 
 
 def retry(manager: Manager, name: str) -> Answer:
-    return _changed(manager, name, by_hand.retry)
+    return _change_one(manager, name, by_hand.retry)
 
 
 def release(manager: Manager, name: str) -> Answer:
-    return _changed(manager, name, by_hand.release)
+    return _change_one(manager, name, by_hand.release)
 
 
-def _changed(manager: Manager, name: str, decide: Callable[[View, str], list[Change]]) -> Answer:
+def _change_one(manager: Manager, name: str, decide: Callable[[View, str], list[Change]]) -> Answer:
     (service_id,) = _ids(_services(manager), name, most=1)
 
     def attempt() -> list[str]:
@@ -186,7 +186,7 @@ def _existing(view: View, service_id: str) -> Mapping[str, Any]:
 
 
 def person() -> str:
-    """Return the login name of the person, also behind sudo."""
+    """Return the login name of the person. With sudo, this is the person who called sudo."""
     try:
         name = os.environ.get("SUDO_USER") or pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # a user of a directory service that does not answer

@@ -42,7 +42,7 @@ def events(directory: str, since: str, node: str | None, now: float) -> dict[str
 def card(directory: str, uuid: str, now: float, own: Iterable[str] = ()) -> dict[str, Any]:
     """Return {what, uuid, model, mib, allocations, events, now, recorded_since, last_reading}. Raises GpuSwarmError, also if no card is named so.
 
-    ``own`` are the cards of this machine. The lists of a card that no task had are empty.
+    ``own`` are the cards of this machine. If no task ever had the card, the lists are empty.
     """
     if len(uuid) < len("GPU-") + 1 or not uuid.startswith(("GPU-", "MIG-")):
         raise GpuSwarmError("card is '%s'. Give a UUID, or the beginning of one, such as GPU-5fa2e7a4." % printable(uuid[:80]))

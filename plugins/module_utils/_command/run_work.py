@@ -82,13 +82,13 @@ def job_of(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Job:
 
 
 def _name_for(image: str) -> str:
-    """Return a name such as training-3f9a for the image my/training:1."""
+    """Return a new name such as training-3f9a1c for the image my/training:1."""
     last = image.partition("@")[0].rpartition("/")[2].partition(":")[0]
     return "%s-%s" % (re.sub("[^A-Za-z0-9_-]", "-", last)[:40].strip("-_") or "work", os.urandom(3).hex())
 
 
 def _variables(entries: Sequence[str], devices: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables. An entry without a value takes the value of this shell."""
+    """Return the variables. An entry without a value gets the value of this shell's variable."""
     found: dict[str, str] = {}
     for entry in entries:
         name, equals, value = entry.partition("=")

@@ -29,8 +29,8 @@ from .command_answer import DONE, UNREADABLE
 from .queued_work import read_queues
 
 POLL_S, LONGEST_POLL_S = 2.0, 60.0
-GIVES_UP_S = 600.0  # how long a manager may give no answer
-SHARE = 0.05  # of the time may be spent on reading the queues
+GIVES_UP_S = 600.0  # after this time without an answer of the manager
+SHARE = 0.05  # at most this share of the time is spent on reading the queues
 
 
 def show(manager: Manager, service: Mapping[str, Any]) -> int:
@@ -44,9 +44,9 @@ def show(manager: Manager, service: Mapping[str, Any]) -> int:
 
 
 def follow(manager: Manager, service_id: str) -> int:
-    """Show where the work is while it waits, then its log, and return the exit status of its container when it is over.
+    """Show the state of the work while it waits, then its log. Return the exit status of its container when the work is over.
 
-    A manager that does not answer for a while, for example because its dockerd restarts or another manager becomes the leader, ends nothing.
+    If the manager does not answer, try again for GIVES_UP_S seconds. For example, its dockerd may restart, or another manager becomes the leader.
     """
     status, logs = _Status(), _Logs()
     answered = time.monotonic()
@@ -93,7 +93,7 @@ def _follow_once(manager: Manager, service_id: str, logs: _Logs, status: _Status
 
 
 def _row(manager: Manager, service_id: str) -> tuple[Mapping[str, Any], float]:
-    """Return the work, and how long it took to read it (seconds)."""
+    """Return the row of the work, and how long reading the queues took (seconds)."""
     began = time.monotonic()
     view, _now, _warning = read_queues(manager)
     row = next((row for row in view["work"] if row["service_id"] == service_id), None)
@@ -114,7 +114,7 @@ def _exit_status(task: Mapping[str, Any] | None, row: Mapping[str, Any]) -> int:
     code = container.get("ExitCode") if container.get("ContainerID") else None
     if isinstance(code, int) and code:
         return code & 255
-    # Behind a semicolon, the text may speak of the container of an earlier try on a lost node.
+    # After a semicolon, the text may mention the container of an earlier try on a lost node.
     return DONE if row["text"].partition(";")[0] == one_shot.COMPLETE else UNREADABLE
 
 
@@ -127,7 +127,7 @@ def _last_with_container(manager: Manager, service: Mapping[str, Any]) -> Mappin
 
 
 def _last_try(tasks: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the task of the last try. If its queue stopped that task, swarm shows a newer one, which never gets a node."""
+    """Return the task of the last try. After a stop by the queue, swarm also has a newer task that never gets a node."""
     return max((task for task in tasks if task.get("NodeID")), key=_age, default=None)
 
 
@@ -144,14 +144,17 @@ def _is_framed(service: Mapping[str, Any]) -> bool:
 
 
 class _Logs:
-    """Remembers how much of each task's log is written, because a log is read from its start each time. ``whole`` are the tasks whose log is done."""
+    """Remembers how much of each log this command has printed, because each stream begins at the start of the log.
+
+    ``whole`` are the ids of the tasks whose whole log is printed.
+    """
 
     def __init__(self) -> None:
         self.whole: set[str] = set()
         self._written: dict[tuple[str, int], int] = {}  # bytes by task and stream
 
     def writer(self, task_id: str) -> Callable[[int, bytes], None]:
-        """Return the function that writes the parts of a log which is read from its start, without what is written already."""
+        """Return a function that prints the parts of a log from its start, but skips the bytes that are already printed."""
         left = {source: length for (task, source), length in self._written.items() if task == task_id}
 
         def write(source: int, data: bytes) -> None:
@@ -164,10 +167,10 @@ class _Logs:
 
 
 def _stream(manager: Manager, task: Mapping[str, Any], framed: bool, logs: _Logs, status: _Status) -> bool:
-    """Print what the task writes until it has ended. Return False if its node stopped answering before.
+    """Print the output of the task until the task ends. Return False if its node stops answering before that.
 
-    dockerd does not end the stream of a task that has ended. So this code asks for the task's state, and then reads what is still missing. A stream
-    that breaks is opened again.
+    dockerd does not end the stream when the task ends. So this code asks for the task's state, and then reads the rest of the log. If a stream
+    breaks, this code opens a new one.
     """
     parts, write = _read_ahead(manager, task["ID"], framed), logs.writer(task["ID"])
     pause, opens, checked = POLL_S, None, time.monotonic()
@@ -203,7 +206,7 @@ def _stream(manager: Manager, task: Mapping[str, Any], framed: bool, logs: _Logs
 
 
 def _read_ahead(manager: Manager, task_id: str, framed: bool) -> queue.Queue[tuple[int, bytes] | str]:
-    """Return the queue of the parts of the log, as they come. After the last part it has the error, or ``""``."""
+    """Return a queue that a thread fills with the parts of the log. The last item is the error, or ``""``."""
     parts: queue.Queue[tuple[int, bytes] | str] = queue.Queue(1000)  # a fast writer waits for a slow terminal
 
     def read() -> None:
@@ -220,7 +223,7 @@ def _read_ahead(manager: Manager, task_id: str, framed: bool) -> queue.Queue[tup
 
 
 def _end_of(manager: Manager, task: Mapping[str, Any]) -> tuple[bool, bool]:
-    """Return whether the task has ended, and whether its node does not answer, so that nobody knows."""
+    """Return whether the task has ended, and whether this is unknown because its node does not answer."""
     now = next((one for one in manager.tasks_of(task["ServiceID"]) if one["ID"] == task["ID"]), None)
     if now is None or now["Status"]["State"] in ENDED:
         return True, False
@@ -229,7 +232,7 @@ def _end_of(manager: Manager, task: Mapping[str, Any]) -> tuple[bool, bool]:
 
 
 def _write_rest(manager: Manager, task_id: str, framed: bool, logs: _Logs) -> None:
-    """Print the output of a task that is not written yet."""
+    """Print the part of a task's output that is not printed yet."""
     write = logs.writer(task_id)
     try:
         for source, data in log_stream.parts_of(manager.task_output(task_id), framed):
@@ -246,7 +249,7 @@ def _write(source: int, data: bytes) -> None:
 
 
 class _Status:
-    """Says on stderr where the work is. A sentence is said once. On a terminal, a line below it counts the time."""
+    """Writes the state of the work to stderr, each sentence once. On a terminal, a line below shows for how long the state has lasted."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()
@@ -261,14 +264,14 @@ class _Status:
             sys.stderr.flush()
 
     def wait(self, what: str, seconds: float) -> None:
-        """Wait, and show on a terminal for how long nothing has changed. ``what`` is what goes on."""
+        """Wait. On a terminal, show meanwhile for how long the state ``what`` has lasted."""
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self.clear("%s for %s" % (what, duration(time.monotonic() - self._since)))
             time.sleep(max(0.0, min(1.0, until - time.monotonic())))
 
     def clear(self, text: str = "") -> None:
-        """Replace the line that counts the time."""
+        """Replace the line with the time."""
         if self._is_terminal:
             sys.stderr.write("\r\x1b[K%s" % text[: screen.size()[0] - 1])
             sys.stderr.flush()

@@ -50,9 +50,9 @@ NOTHING = "Nothing was submitted."
 
 
 class Job(NamedTuple):
-    """A single job, one entry of an array, or one member of the gang of either. ``spec`` is the specification of its service.
+    """A single job or one entry of an array. If it runs on several nodes, this is one member of its gang.
 
-    ``gang`` is the name of its gang; ``""`` for a job on one node.
+    ``spec`` is the specification of its service. ``gang`` is the name of its gang; ``""`` for a job on one node.
     """
 
     service: str

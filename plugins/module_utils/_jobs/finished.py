@@ -106,11 +106,11 @@ def verdict_on(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verd
 
 
 def _verdict_on_queued(service: Mapping[str, Any], tasks: Sequence[TaskSummary]) -> Verdict:
-    """Return the verdict on work of a queue. Only its state says whether it runs again."""
+    """Return the verdict on work of a queue. Only the label with the work's state says whether the work runs again."""
     state = queue_state.state_of(service)
     if state.state != queue_state.OVER:
         return Verdict(None, "its queue has not finished with it: it is %s" % state.state)
-    unfinished = sum(task.state in ALLOCATED for task in tasks)  # after a stop, a task that gets no node waits until the service is removed
+    unfinished = sum(task.state in ALLOCATED for task in tasks)  # after a stop, swarm keeps a task without a node until the service is removed
     if unfinished:
         return Verdict(None, unfinished_text(unfinished))
     ended = max((task.since for task in tasks if task.state in ENDED and task.since is not None), default=epoch(service.get("UpdatedAt")))
@@ -137,7 +137,7 @@ class Candidate(NamedTuple):
 
 
 def with_verdicts_of_gangs(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the candidates, of which all members of a gang have the same verdict. So a gang stays or is removed as a whole."""
+    """Return the candidates. All members of a gang get the same verdict, so a gang stays or is removed as a whole."""
     gangs: dict[str, list[Verdict]] = {}
     for candidate in candidates:
         gangs.setdefault(candidate.gang or candidate.service, []).append(candidate.verdict)

@@ -20,12 +20,12 @@ from .._queue.waiting import GANG, PRIORITY, START_TIMEOUT, TIME_LIMIT
 from .._swarm.owned_labels import QUEUE
 
 MOST_SERVICES = 1000  # of a job
-# The digest of a job ignores these labels. If they change in the definition, waiting work gets the new ones.
+# The digest of a job ignores these labels. If the definition changes one of them, the waiting service of the job gets the new value.
 CHANGEABLE = {QUEUE: "queue", PRIORITY: "priority", OWNER: "owner", START_TIMEOUT: "start_timeout"}
 _DESCRIBED = {QUEUE: "queue", PRIORITY: "priority", TIME_LIMIT: "time limit", GANG: "gang", START_TIMEOUT: "start timeout"}
-LONGEST_NAME = 47  # characters of the name of a job on several nodes, because each service's name ends with its rank
+LONGEST_NAME = 47  # characters of the name of a job on several nodes; the name of each service also has the rank
 _NOTHING = "Nothing was submitted."
-# A member learns its own rank when its queue admits it.
+# Users may not set these variables, because a member gets them when its queue admits it.
 _SET_BY_QUEUE = [variable for variable in OURS if variable not in INTERFACES]
 
 
@@ -93,7 +93,7 @@ def read_priority(name: str, option: str, value: int) -> int:
 
 
 def labels(params: Mapping[str, Any]) -> dict[str, str]:
-    """Return the labels of the job's service. Without a time limit, the limit of the queue counts."""
+    """Return the labels of the job's service. Without a label for the time limit, the queue's limit applies."""
     values = {OWNER: params.get("owner"), QUEUE: params.get("queue"), PRIORITY: params.get("priority")}
     if params.get("queue") and params.get("time_limit"):
         values[TIME_LIMIT] = shown_duration(params["time_limit"])
@@ -103,12 +103,12 @@ def labels(params: Mapping[str, Any]) -> dict[str, str]:
 
 
 def networks(params: Mapping[str, Any]) -> list[str]:
-    """Return the networks of the job. The members of a gang need one on which they reach each other."""
+    """Return the networks of the job. The default of a gang is the network of the hosts, because its members must reach each other."""
     return list(params.get("networks") or ([HOST] if nodes_of(params) > 1 else []))
 
 
 def members(params: Mapping[str, Any], spec: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the specification of each member of the job's gang. ``spec`` is that of the job; its name becomes the gang's."""
+    """Return the specification of each member of the job's gang. The gang gets the name of ``spec``, the job's specification."""
     name, size = spec["Name"], nodes_of(params)
     form = "%s:%d/%d" if params.get("same_model", True) else "%s:%d/%d any"
     # With a virtual IP address, rank 0 could not listen on the address of its service.

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Finds the progress of a job in a queue from the label with its state and its tasks, and how it waits once more (pure).
+"""Finds the progress of a job in a queue from its tasks and the label with its state, and lets a finished job wait again (pure).
 
 Private to this collection; it may change without notice.
 """
@@ -42,7 +42,7 @@ def as_unqueued(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def record(service: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]], queues: Mapping[str, Queue], prefix: str) -> dict[str, Any]:
-    """Return the job's record in the form of the module's result. ``left`` says whether its queue has not finished with it."""
+    """Return the job's record in the form of the module's result. ``left`` says whether the job goes on by itself."""
     state, template = state_of(service), service["Spec"]["TaskTemplate"]
     task = _task_of(state, template, tasks)
     result, error = _result(service, state, task, queues)
@@ -71,7 +71,7 @@ def _is_left(state: State, result: str, tasks: Sequence[Mapping[str, Any]]) -> b
 
 
 def _task_of(state: State, template: Mapping[str, Any], tasks: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """Return the task of the last attempt. To stop a task, its queue lets swarm replace it with one that has no node."""
+    """Return the task of the last attempt. After a stop by the queue, swarm has a newer task without a node."""
     if state.state == queue_state.ADMITTED:
         return one_shot.latest(template, tasks)
     return max((task for task in tasks if task["Status"]["State"] in ENDED), key=lambda task: (task.get("CreatedAt") or "", task["ID"]), default=None)
@@ -91,7 +91,7 @@ def _result(service: Mapping[str, Any], state: State, task: Mapping[str, Any] | 
 
 
 def _error_of_ended(template: Mapping[str, Any], task: Mapping[str, Any] | None) -> str:
-    """Return why the last try failed by itself. A task that its queue stopped has no reason of its own."""
+    """Return why the last try failed; ``""`` if the queue stopped the try."""
     return one_shot.state_of_try(template, task)[1] if task and task["Status"]["State"] in ("failed", "rejected") else ""
 
 
@@ -108,7 +108,7 @@ def _result_of(text: str) -> tuple[str, str]:
 
 
 def _why_it_cannot_start(service: Mapping[str, Any], queues: Mapping[str, Queue]) -> str:
-    """Return why its queue does not consider the job; '' if it does."""
+    """Return why the job cannot be queued, such as an unknown queue; '' if it can."""
     found = read(service, queues)
     if found and found.queue not in queues:
         return no_queue(found.queue, queues).text
@@ -128,7 +128,7 @@ def with_reason(job: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any
 
 
 def worst_of(jobs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the record that decides whether the members of a gang wait once more. ``jobs`` has one record for a job on one node."""
+    """Return the record that decides whether the members of a gang wait again. For a job on one node, ``jobs`` has one record."""
     order = (HELD, CANCELLED, one_shot.REFUSED_BY_GUARD, one_shot.FAILED, one_shot.TIMED_OUT, one_shot.COMPLETE)
     worst = min(jobs, key=lambda job: order.index(job["state"]) if job["state"] in order else len(order))
     return {**worst, "retried": max(job["retried"] for job in jobs), "ended": max((job["ended"] or "" for job in jobs), default="") or None}
@@ -138,7 +138,7 @@ def worst_of(jobs: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def is_waiting(service: Mapping[str, Any]) -> bool:
-    """Return whether the job waits and its labels may change. While it is taken back, its queue is about to write it."""
+    """Return whether the job waits and its labels may change. While the queue takes back an admission, they may not."""
     state = state_of(service)
     return state.state == queue_state.WAITING and not state.admission
 
@@ -149,7 +149,10 @@ def is_new(service: Mapping[str, Any]) -> bool:
 
 
 def is_partly_waiting(services: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether some members of a gang wait and the others are over: somebody was interrupted while letting the gang wait once more."""
+    """Return whether some members of a gang wait and the others are over.
+
+    Then a run or a person was interrupted while the members got their new state one by one.
+    """
     waiting = [is_waiting(service) for service in services]
     over = [state_of(service).state == queue_state.OVER for service in services]
     return any(waiting) and any(over) and all(one or other for one, other in zip(waiting, over))
@@ -169,15 +172,15 @@ def with_wanted_labels(spec: Mapping[str, Any], wanted: Mapping[str, Any]) -> di
 
 
 def waiting_again(spec: Mapping[str, Any], wanted: Mapping[str, Any], state_label: str, retried: int, prefix: str) -> dict[str, Any]:
-    """Return the specification with which a finished or held job waits once more. ``retried`` is how many retries it has used up then."""
+    """Return the specification that lets a finished or held job wait again. ``retried`` is the new number of used retries."""
     spec = with_wanted_labels(spec, wanted)
     return dict(spec, Labels={**spec["Labels"], queue_state.LABEL: state_label, prefix + RETRIED: str(retried)})
 
 
 def state_labels(view: View, service_id: str) -> dict[str, str]:
-    """Return the state label with which each member of a finished or held job waits once more, by service id.
+    """Return the new state labels that let a finished or held job wait again, by the service id of the member.
 
-    ``view`` has the services of this job only. Members that wait already are missing in the result. Raises GpuSwarmError if the job may not wait.
+    ``view`` has the services of this job only. The result omits members that already wait. Raises GpuSwarmError if the job may not wait.
     """
     is_held = any(state_of(service).state == queue_state.HELD for service in view.services.values())
     changes = by_hand.release(view, service_id) if is_held else by_hand.retry(view, service_id)

@@ -31,7 +31,7 @@ from .._tasks.tasks import epoch, still_allocated
 from . import job_progress, logs, queued_job
 from .definition import DIGEST, JOB, NOTHING, REMOVING, Job, public_values, variable_values
 
-# When to run a finished job once more.
+# When to run a finished job again.
 NEVER, FAILED, ALWAYS = "never", "failed", "always"
 REMOVED_WITHIN_S = 30
 # The networks of each node that a service may use.
@@ -99,7 +99,7 @@ class Jobs:
         return [record for unit in _units(wanted) for record in self._advance_unit(unit, retries, again)]
 
     def explained(self, records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the records in which jobs of a queue say why they wait, or whether their node is lost. Reads all services and tasks of the swarm."""
+        """Return the records with the reasons why jobs of a queue wait or are lost. Reads all services and tasks of the swarm."""
         queued = {service["ID"] for service in self._services.values() if queued_job.is_queued(service["Spec"])}
         unexplained = {job["id"] for job in records if job["id"] in queued and queued_job.has_reason(job)}
         if not unexplained:
@@ -112,7 +112,7 @@ class Jobs:
         return service is not None and service["Spec"]["Labels"].get(self._prefix + DIGEST) == job.digest
 
     def _refuse_moved(self, wanted: Sequence[Job], again: str) -> None:
-        """Refuse a job that runs outside of a queue and should run in one, or the reverse. Its service would be another one."""
+        """Refuse a job that was submitted without a queue and should now run in one, or the reverse. New labels cannot change this."""
         for job in wanted:
             service = self._services.get(job.service) if self._is_there(job) else None
             if service is None or queued_job.is_queued(service["Spec"]) == queued_job.is_queued(job.spec):
@@ -135,7 +135,7 @@ class Jobs:
                 )
 
     def _refuse_incomplete(self, wanted: Sequence[Job]) -> None:
-        """Refuse to submit single members of a gang again. An interrupted submission goes on, because its members have never started."""
+        """Refuse to submit single members of a gang again. An interrupted submission may go on, because no member has ever started."""
         for unit in _units(wanted):
             missing = [job.service for job in unit if not self._is_there(job)]
             existing = [self._services[job.service] for job in unit if self._is_there(job)]
@@ -264,7 +264,7 @@ class Jobs:
     def _wait_again(
         self, unit: Sequence[Job], services: Sequence[Mapping[str, Any]], jobs: Sequence[dict[str, Any]], retried: int
     ) -> list[dict[str, Any]]:
-        """Let a finished or held job wait once more. If this is interrupted within a gang, the next pass goes on."""
+        """Let a finished or held job wait again. If this run is killed between two members of a gang, the next pass continues."""
         view = View({one["ID"]: one for one in services}, self._tasks, self._queues(), frozenset(), self._now or 0.0)
         try:
             labels = queued_job.state_labels(view, services[0]["ID"])
@@ -284,7 +284,7 @@ class Jobs:
         return until_written(lambda: self._write(service, lambda spec: queued_job.waiting_again(spec, job.spec, state_label, retried, self._prefix)))
 
     def _relabel(self, service: Mapping[str, Any], wanted: Job) -> None:
-        """Give waiting work the queue, priority and owner of the definition. Swarm starts no task because of a label."""
+        """Give a waiting job the queue, priority and owner of the definition. A change of labels starts no task."""
         changed = queued_job.changed_labels(service["Spec"], wanted.spec)
         if not changed:
             return

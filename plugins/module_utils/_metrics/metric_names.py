@@ -75,13 +75,13 @@ QUEUE_WORK = Metric(
 )
 QUEUE_WAITING = Metric("gpu_swarm_queue_waiting", ("queue", "reason"), "Number of services of a queue that wait, by the reason why they wait.")
 QUEUE_SINCE = Metric(
-    "gpu_swarm_queue_waiting_since_timestamp_seconds", ("queue",), "When the first of the services that wait in a queue was submitted."
+    "gpu_swarm_queue_waiting_since_timestamp_seconds", ("queue",), "When the oldest waiting service of a queue was submitted."
 )
-QUEUE_KEPT = Metric("gpu_swarm_queue_nodes_kept", ("queue",), "Number of nodes that are kept for the work of a queue that is next.")
+QUEUE_KEPT = Metric("gpu_swarm_queue_nodes_kept", ("queue",), "Number of nodes that a queue keeps for its next work.")
 QUEUE_USED = Metric("gpu_swarm_queue_resources_used", ("queue", "kind"), "Resources of a kind that the services of a queue use.")
 QUEUE_MAX = Metric("gpu_swarm_queue_resources_max", ("queue", "kind"), "Resources of a kind that the services of a queue may use, if it has a cap.")
 QUEUE_SHARE = Metric(
-    "gpu_swarm_queue_share", ("queue",), "Share of a queue: used of advertised, of the kind with the largest result, divided by the queue's weight."
+    "gpu_swarm_queue_share", ("queue",), "Share of a queue: used / advertised resources of its most used kind, divided by the queue's weight."
 )
 
 ISOLATION = Metric("gpu_swarm_isolation", ("level",), "The level of isolation of the swarm: off, audit, reserved, exclusive or unknown.")

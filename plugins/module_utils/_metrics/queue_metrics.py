@@ -4,7 +4,7 @@
 
 """The metrics of queues (pure): what runs, what waits and why, and what each queue uses.
 
-The labels have few values, however much work there is: a swarm has at most 32 queues, and all queues that do not exist share one name.
+The number of label values is limited, even with much work. A swarm has at most 32 queues. Work for an unknown queue counts under one common name.
 Private to this collection; it may change without notice.
 """
 
@@ -19,12 +19,12 @@ from .bounds import OTHERS, heaviest
 
 UNKNOWN = "(no such queue)"
 SHOWN = ("waiting", "starting", "running", "lost", "refused", "held")
-# Anybody may reserve any kind, and a hostile node may advertise many.
+# Any service may reserve any kind, and a hostile node may advertise many kinds.
 MOST_KINDS = 20
 
 
 def of_queues(queue: Mapping[str, Any] | None) -> Iterator[Sample]:
-    """``queue`` is the view of the queues. None for a swarm without queues, which has no such metrics."""
+    """Return the samples of the queues. ``queue`` is the view of the queues; None for a swarm without queues, which has no samples."""
     if queue is None:
         return
     yield Sample(metric_names.QUEUES_CLOSED, (), int(bool(queue["problem"])))

@@ -247,7 +247,7 @@ def _queue(row: Row, work: Sequence[Row], names: _Names) -> dict[str, Any]:
 def _work(row: Row, names: _Names) -> list[Any]:
     """Return a piece of work as a short list: service, state, owner, position, node, since, time when it ends, text, level.
 
-    Many pieces wait for the same reason, so the text is a number too. ``data.js`` reads the same order.
+    Much work waits for the same reason, so the list holds the number of the text, not the text. ``data.js`` reads the same order.
     """
     return [
         _name(row.get("service")),

@@ -125,7 +125,7 @@ def _playbook(nodes: Mapping[str, State], before: Mapping[str, Any]) -> str:
 
 def _node_state(record: Mapping[str, Any], former: Mapping[str, Any]) -> State:
     health = record.get("health") or {}
-    # A new leader calls a node unknown until it hears the node for the first time, which says nothing about the node.
+    # A new leader reports a node as unknown until the node connects to this leader. So keep the node's former state.
     state = former.get("state", record["state"]) if record["state"] == "unknown" else record["state"]
     kinds = {kind: entry["total"] if entry["values"] is None else entry["values"][:MOST_VALUES] for kind, entry in record["resources"].items()}
     return {

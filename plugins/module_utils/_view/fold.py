@@ -67,8 +67,8 @@ class Level(NamedTuple):
 def _items(text: str) -> list[str]:
     """Return the items of a list, each with its comma. A comma inside parentheses does not end an item."""
     *items, last = text.split(", ")
-    found: list[list[str]] = []  # the last item first, and the parts of each item in the same order
-    is_inside = False  # whether the next parenthesis closes
+    found: list[list[str]] = []  # the parts of each item, from the end of the text to its beginning
+    is_inside = False  # whether the end of the next part is inside parentheses
     for part in [last, *(item + "," for item in reversed(items))]:
         if found and is_inside:
             found[-1].append(part)

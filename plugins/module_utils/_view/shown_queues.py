@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Selects what status, snapshot and page show of the queues, and says in a sentence what becomes of a piece of work (pure).
+"""Selects the work of queues that status, snapshot and page show, and describes a piece of work in a sentence (pure).
 
-Work that is over is not shown, and of each queue only the first pieces: a queue may hold 10,000.
+A queue may hold 10,000 pieces of work. So only the first pieces of each queue are shown, and no work that is over.
 Private to this collection; it may change without notice.
 """
 
@@ -31,14 +31,14 @@ from .._queue.queue_words import (
 from .table import NOTHING
 from .verdicts import Verdict
 
-MOST_ROWS = 100  # of each queue: this many that wait, and this many others
+MOST_ROWS = 100  # limit for the waiting work of each queue, and for its other work
 # Work that waits for one of these reasons, or is refused, never starts unless a person changes something.
 STUCK = (NO_QUEUE, NEVER, TOO_LARGE, UNLABELLED)
 Row = Mapping[str, Any]
 
 
 def shortened_queue(queue: Mapping[str, Any] | None, named: Collection[str] = ()) -> dict[str, Any] | None:
-    """Return the result of ``queue_in`` with fewer rows of work. ``named`` are services, by name or id, whose rows stay."""
+    """Return the result of ``queue_in`` with fewer rows of work. ``named`` are names and ids of services that are always shown."""
     if queue is None:
         return None
     group_of = _groups(queue)
@@ -53,7 +53,7 @@ def shortened_queue(queue: Mapping[str, Any] | None, named: Collection[str] = ()
 
 
 def _groups(queue: Mapping[str, Any]) -> Callable[[Row], str]:
-    """Return a function that returns the name of the row of ``queues`` that counts a piece of work."""
+    """Return a function that maps a piece of work to the ``queue`` of its row in ``queues``. Unknown queues share the row UNKNOWN."""
     names = {row["queue"] for row in queue["queues"]}
     return lambda row: row["queue"] if row["queue"] in names else UNKNOWN
 
@@ -87,7 +87,7 @@ def is_stuck(row: Row) -> bool:
 
 
 def notes(queue: Mapping[str, Any]) -> list[str]:
-    """Return what else a person should know about the queues."""
+    """Return further sentences about the queues: problems, and work that needs attention."""
     texts = ["nothing is admitted: %s" % queue["problem"]] if queue["problem"] else []
     for state, words in ((LOST, "lost with their node"), (HELD, "held until somebody releases them"), (UNQUEUED, "cannot be queued")):
         number = sum(row["states"].get(state, 0) for row in queue["queues"])
@@ -97,7 +97,7 @@ def notes(queue: Mapping[str, Any]) -> list[str]:
 
 
 def sentence(row: Row) -> str:
-    """Return what becomes of this piece of work, as a sentence without its subject's name."""
+    """Return a sentence about the state of a piece of work. It calls the work "it"."""
     state, queue, text = row["state"], row["queue"], row["text"]
     if state == WAITING:
         place = " at position %d" % row["position"] if row["position"] else ""
@@ -114,7 +114,7 @@ def sentence(row: Row) -> str:
 
 
 def verdict_of(row: Row) -> Verdict:
-    """Return the verdict of ``why``."""
+    """Return the verdict on a piece of work."""
     if is_stuck(row):
         return Verdict.FAILED
     return Verdict.DONE if row["state"] in (RUNNING, OVER) else Verdict.WAITING

@@ -62,7 +62,10 @@ def outcome(fleet_status: Mapping[str, Any]) -> str:
 
 
 def service_row(ledger: Mapping[str, Any], service: str) -> Row | None:
-    """Return the row of the service with this name or id. None if the swarm has no such service. Work of a queue has its row of the queue too."""
+    """Return the row of the service with this name or id. None if the swarm has no such service.
+
+    If the service is work of a queue, the row also has ``queue``, the row of this work in the view of the queues.
+    """
     row = next((_service(entry, ledger["nodes"]) for entry in ledger.get("explained") or [] if service in (entry["service"], entry["id"])), None)
     work = next((work for work in (ledger.get("queue") or {}).get("work") or [] if row and work["service_id"] == row["id"]), None)
     return row if row is None or work is None else {**row, "text": sentence(work), "verdict": verdict_of(work).value, "queue": work}
