@@ -37,7 +37,7 @@ function usedOf([kind, used, most]) {
   return make('div', {}, make('span', { class: 'track' }, bar), label);
 }
 
-/** List the first pieces of work. A button shows the others that the page has, and then how many more there are. */
+/** List the first pieces of work. A button lists the rest of the page's data, and the number of pieces that the page does not have. */
 function workList(work, total, at, label) {
   if (!work.length) return null;
   const list = make('ol', { class: 'work', 'aria-label': label }, ...work.slice(0, WORK_AT_FIRST).map((piece) => workRow(piece, at)));

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The commands of gpu-swarm for queues, in front of a fake dockerd whose swarm places tasks."""
+"""The commands of gpu-swarm for queues. They call a fake dockerd with a swarm that places tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ QUEUES = '{"nightly":{"priority":-10},"research":{"time_limit":"1h","weight":3,"
 
 @pytest.fixture
 def fleet(tmp_path, monkeypatch, capsysbinary):
-    """Return a fleet whose command line is ``fleet("queue", …)``: (exit status, stdout, stderr). Its manager admits in ``fleet.run``."""
+    """Return a fleet. ``fleet("queue", …)`` calls the command and returns (exit status, stdout, stderr). ``fleet.run`` runs the manager's rounds."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("SUDO_USER", "alice")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
@@ -317,7 +317,7 @@ def test_logs_prints_stdout_and_stderr_of_the_last_task(fleet):
 
 
 def in_background(fleet, *steps):
-    """Run one step after another while the command runs, each as soon as the former one had time to be seen."""
+    """Run the steps in another thread while the command runs. Each step waits for its condition."""
 
     def work():
         for condition, step in steps:

@@ -163,7 +163,7 @@ def test_work_is_followed_on_a_terminal_and_ctrl_c_leaves_it(installed, tmp_path
 
 @pytest.fixture
 def why(tmp_path, capsys):
-    """Return a function that asks a manager with this answer to /info why 'train' is pending."""
+    """Return a function that calls 'gpu-swarm why' on a manager where 'train' is pending. Its options replace the manager's answers by path."""
     nodes = [node("g1", resources=named("GPU-1"))]
     tasks = [task("t1", "g1", named("GPU-1")), pending("t2", {"NVIDIA-GPU": 1}, service="s2")]
     services = [service("s1", "chat"), service("s2", "train\x1b[2K", reserves={"NVIDIA-GPU": 1})]

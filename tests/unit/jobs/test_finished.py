@@ -89,7 +89,7 @@ def test_a_job_is_over_in_these_states(one, tasks, state, text):
 
 
 def test_work_of_a_queue_ends_with_its_task_and_not_later_if_another_one_waits():
-    """Without a record of its task, it ends with the last update of its service."""
+    """If swarm has no task of the work that ended, the work ended with the last update of its service."""
     over = {**in_queue("over attempt=1 result=stopped: x"), "UpdatedAt": "2026-11-20T15:00:00Z"}
     tasks = [ran("shutdown", since="2026-11-20T13:00:00Z"), ran("pending", forced=1, since="2026-11-20T14:00:00Z")]
     for found, ended in ((tasks, "2026-11-20T13:00:00Z"), (tasks[1:], "2026-11-20T15:00:00Z")):

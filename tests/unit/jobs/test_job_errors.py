@@ -18,7 +18,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.plugin_utils._calls.managers im
 
 @pytest.fixture
 def run(tmp_path: Any) -> Any:
-    """Run a job file. Return the result, and the arguments of calls to a manager, which answers with ``answer``."""
+    """Return a function that runs a job file, and returns the result and the arguments of each call to a manager. The manager returns ``answer``."""
 
     def call(text: str, answer: Any = None, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         (tmp_path / "job.yml").write_text(text)

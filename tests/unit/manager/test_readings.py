@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""How often the service reads the swarm, and what one observer that fails means for the others."""
+"""How often the service reads the swarm. If one observer fails, the others still get the reading."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks impor
 
 
 class Watching:
-    """An observer that keeps its readings. ``answers`` are what it does with each: lines, or an exception."""
+    """An observer that keeps its readings. ``answers`` has the lines to return, or the exception to raise, for each reading."""
 
     def __init__(self, *answers, needs=lambda leads: True):
         self.readings, self.answers, self.needs = [], list(answers), needs

@@ -78,17 +78,17 @@ def with_kinds(node_id, vram, cpus=64, **kinds):
 @pytest.mark.parametrize(
     ("nodes", "gpus", "chosen"),
     [
-        # 8 and 40/10 demands are left of n1, 8 and 20/10 of n2
+        # n1 has room for 8 (GPUs) + 4 (VRAM) such demands, n2 for 8 + 2
         ([with_kinds("n1", 40), with_kinds("n2", 20)], {GPU: 1, "VRAM": 10}, "n2"),
         ([with_kinds("n1", 20), with_kinds("n2", 40)], {GPU: 1, "VRAM": 10}, "n1"),
-        # demands count, not units: one demand more of T4 is more than half a demand more of VRAM
+        # the difference counts in demands, not in units: one demand of T4 is more than half a demand of VRAM
         ([with_kinds("n1", 100, T4=2), with_kinds("n2", 140, T4=1)], {"VRAM": 80, "T4": 1}, "n2"),
         # CPUs do not count before GPUs
         ([with_kinds("n1", 0, cpus=64), with_kinds("n2", 8, cpus=16)], {GPU: 1, "VRAM": 1, "NanoCPUs": 10**9}, "n2"),
         ([with_kinds("n1", 4, cpus=64), with_kinds("n2", 8, cpus=16)], {GPU: 1, "VRAM": 1, "NanoCPUs": 10**9}, "n1"),
-        # a kind of which a node advertises 0
+        # n1 advertises 0 of a kind
         ([with_kinds("n1", 4, T4=0), with_kinds("n2", 4, T4=1)], {GPU: 1, "VRAM": 1}, "n1"),
-        # the same is left of its own kinds: the node with less of the others, then with fewer CPUs
+        # both nodes have equal room for the demand: choose the node with less of other kinds, then with fewer CPUs
         ([with_kinds("n1", 4, T4=2), with_kinds("n2", 4)], {GPU: 1, "VRAM": 1}, "n2"),
         ([with_kinds("n1", 4), with_kinds("n2", 4, cpus=32)], {GPU: 1, "VRAM": 1}, "n2"),
         ([with_kinds("n1", 4, cpus=32), with_kinds("n2", 4)], {GPU: 1, "NanoCPUs": 10**9}, "n1"),
@@ -271,7 +271,7 @@ def test_work_that_its_cap_stops_keeps_no_node():
 
 
 def busy(**ends):
-    """Return running work with 4 GPUs on each node, and its tasks. A value None is work without a time limit."""
+    """Return running work with 4 GPUs on each node, and its tasks. The values are hours until its time limit; None without a limit."""
     running = [runs(name, 4, None if hours is None else NOW + hours * HOUR) for name, hours in ends.items()]
     return running, [held(name, 4) for name in ends]
 

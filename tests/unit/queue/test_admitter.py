@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Rounds of the admitter on a swarm that places tasks. In some tests it is killed at an update, and a new one goes on."""
+"""Rounds of the admitter on a swarm that places tasks. In some tests, an update kills the admitter, and a new admitter continues."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_wherever_the_admitter_is_killed_the_next_one_goes_on_and_nothing_runs_t
 
 def test_a_gang_that_was_admitted_in_part_is_completed_with_the_same_plan():
     run = driver(*gang())
-    run.swarm.killed_after = 3  # two updates say which nodes are kept while they pull
+    run.swarm.killed_after = 3  # the first two updates only keep the nodes while they pull the image
     run.round()
     first = run.swarm.state("gang0")
     assert first.endswith(" plan=idgang0:n1,idgang1:n2")

@@ -192,7 +192,7 @@ def test_a_gang_with_missing_members_is_removed():
 
 def test_a_gang_that_was_admitted_in_part_does_not_start_after_its_cancellation_and_may_be_released():
     run = driver(*gang(), rounds=0)
-    run.swarm.killed_after = 3  # two updates say which nodes are kept while they pull
+    run.swarm.killed_after = 3  # the first two updates only keep the nodes while they pull the image
     run.round()
     act(run, cancel, "gang0", "alice")
     run.rounds(3)

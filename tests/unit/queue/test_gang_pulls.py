@@ -28,7 +28,7 @@ def gang(image=IMAGE):
 
 
 class Slow(Driver):
-    """Nodes pull until a test ends that."""
+    """A driver whose pulls run until the test ends them."""
 
     def round(self, seconds=15, leads=True):
         return self._round(seconds, leads)
@@ -97,7 +97,7 @@ def test_a_node_that_cannot_pull_is_avoided_for_a_while():
     run.round()
     assert run.swarm.state("gang1") == "waiting avoids=n2 result=refused: the node could not pull its image: No space left on device"
     run.round()
-    assert pulled_on(run) == [("node.id==n3", IMAGE)]  # n1 has it
+    assert pulled_on(run) == [("node.id==n3", IMAGE)]  # n1 has the image
     run.swarm.end_pulls()
     run.round()
     assert [run.swarm.state(name).partition(" node=")[2][:2] for name in NAMES] == ["n1", "n3"]
@@ -119,7 +119,7 @@ def test_without_another_node_the_gang_waits_with_that_reason():
 
 
 def test_if_no_node_can_pull_the_members_start_anyway():
-    """The user's login may be in the services of the gang."""
+    """Nodes may still pull with the user's login, which is in the services of the gang."""
     run = waiting(gang())
     run.swarm.pull_fails = lambda _node, _image: "No such image"
     run.swarm.end_pulls()

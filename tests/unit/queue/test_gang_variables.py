@@ -163,7 +163,7 @@ def test_a_gang_that_stops_has_its_port_until_its_tasks_have_ended():
 
 def test_a_successor_writes_the_same_port_and_address():
     run = Driver(QueueSwarm([member(0, True), member(1, True)], NODES))
-    run.swarm.killed_after = 3  # two updates say which nodes are kept while they pull
+    run.swarm.killed_after = 3  # the first two updates only keep the nodes while they pull the image
     run.round(60)
     assert run.swarm.state("train0").startswith("admitted")
     assert env_of(run, "train1") is None

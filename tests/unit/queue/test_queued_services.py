@@ -95,7 +95,7 @@ def test_events_say_which_services_changed_until_they_end(services, swarm):
 
 
 def test_events_of_other_services_begin_no_round(services, swarm):
-    """A label that somebody adds to such a service is found with the next list."""
+    """If somebody adds the label to such a service, the next list finds the service."""
     swarm.submit({**queued("web"), "Spec": {**queued("web")["Spec"], "Labels": {}}})
     assert list(services.follow([("service", "idweb")])) == [None]
     services.read(swarm)

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Sentences of the decision, and the caps that they tell."""
+"""The sentences that explain a decision, and the caps in these sentences."""
 
 from __future__ import annotations
 

@@ -41,10 +41,10 @@ def of(state, desired="running", node_id="n7", forced=0, count=2):
         (queued(state=ADMITTED, replicas=1), [of("running", desired="shutdown")], [("n7", {GPU: 2}, STARTED + 3600, True)]),
         (queued(state=ADMITTED, replicas=1), [of("complete")], []),
         (queued(state="over attempt=1", replicas=1), [of("failed")], []),
-        # the next try, beside the task of the former one
+        # waiting for the next try, while the task of the former try may still run
         (queued(state="waiting attempt=1", replicas=1), [of("failed")], []),
         (queued(state="waiting attempt=1", replicas=1), [of("running", desired="shutdown")], [("n7", {GPU: 2}, None, True)]),
-        # however it was started
+        # also work that somebody started by hand
         (queued(replicas=3), [of("running", count=1), of("starting", count=1)], [("n7", {GPU: 1}, None, True)] * 2),
         # without a limit, or with a label that somebody broke
         (queued(state=ADMITTED, replicas=1, queue="endless"), [of("running")], [("n7", {GPU: 2}, None, True)]),

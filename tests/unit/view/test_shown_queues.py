@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the status shows of queues, and what why says about a piece of their work."""
+"""The queues in the status, and the answer of 'gpu-swarm why' about a piece of work."""
 
 from __future__ import annotations
 
