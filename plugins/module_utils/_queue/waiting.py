@@ -145,7 +145,7 @@ def start_timeout_of(service: Mapping[str, Any]) -> float:
 
 
 def shown(text: Any) -> str:
-    return printable(str(text))[:LONGEST]
+    return printable(str(text)[:LONGEST])[:LONGEST]  # anybody may write a label of 1 MB
 
 
 def limit_text(seconds: float | None) -> str:

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import yaml
 from hypothesis import given
@@ -32,6 +34,15 @@ def test_a_service_without_the_label_does_not_belong_to_a_queue():
     service = queued()
     service["Spec"]["Labels"] = None
     assert read(service, QUEUES) is None
+
+
+def test_a_label_of_1_mb_takes_no_time():
+    """Anybody may write such a label, and each round reads the labels of all services of queues several times."""
+    service = queued(owner="\x1b" * 10**6, queue="\x1b" * 10**6)
+    began = time.process_time()
+    for _service in range(10):
+        assert len(read(service, QUEUES).owner) == 100
+    assert time.process_time() - began < 0.5
 
 
 def test_a_waiting_service_is_read():
