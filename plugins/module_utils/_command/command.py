@@ -124,8 +124,8 @@ def main(argv: Sequence[str] | None = None, places: Places | None = None) -> int
     try:
         if arguments.command == "top" and screen.is_interactive() and not arguments.json:
             return _run_top(places)
-        if arguments.command in _FOLLOWING:
-            return _FOLLOWING[arguments.command](arguments, places)
+        if arguments.command in _STREAMING:
+            return _STREAMING[arguments.command](arguments, places)
         return _print(_COMMANDS[arguments.command](arguments, places, time.time()), arguments)
     except GpuSwarmError as problem:
         return _fail(problem.message)
@@ -367,7 +367,7 @@ def _follow(manager: Manager, name: str, service_id: str) -> int:
 
 
 # Commands that print their output themselves, because they may show the log of a running task.
-_FOLLOWING: Mapping[str, Callable[[argparse.Namespace, Places], int]] = {"run": _run, "logs": _logs}
+_STREAMING: Mapping[str, Callable[[argparse.Namespace, Places], int]] = {"run": _run, "logs": _logs}
 _COMMANDS: Mapping[str, Callable[[argparse.Namespace, Places, float], Answer]] = {
     "status": _status,
     "top": _top,

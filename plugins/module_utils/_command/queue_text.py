@@ -25,7 +25,7 @@ _BELOW = "     "  # the indentation of a sentence below a row
 _HELD = "it is held: "
 _ADMITTED = (RUNNING, STARTING, LOST)
 
-_PARTS = (
+_SECTIONS = (
     (_ADMITTED, "Running"),
     ((WAITING,), "Waiting, in this order"),
     ((UNQUEUED,), "Cannot be queued"),
@@ -80,9 +80,9 @@ def queue_text(view: View, shown: View, name: str | None, now: float, width: int
     parts = [paragraphs(["Nothing starts: %s." % view["problem"].rstrip(".")], width)] if view["problem"] else []
     parts.append(_queues(shown["queues"], width))
     is_one_queue = name is not None and {row["queue"] for row in shown["work"]} == {name}
-    for states, title in _PARTS:
+    for states, title in _SECTIONS:
         rows = [row for row in shown["work"] if row["state"] in states]
-        parts.append(_over(rows, name, is_one_queue, now, width) if OVER in states else _part(title, rows, is_one_queue, now, width))
+        parts.append(_over_section(rows, name, is_one_queue, now, width) if OVER in states else _section(title, rows, is_one_queue, now, width))
     return "\n\n".join(filter(None, parts)) if shown["queues"] or shown["work"] else "This swarm has no queues. Set gpu_swarm_queues."
 
 
@@ -102,7 +102,7 @@ def work_text(view: View, row: Row, now: float, width: int | None) -> str:
         lines.append("Ahead of it: %s." % shortened(ahead))
     if row["attempt"] > 1 or (row["attempt"] and row["state"] == WAITING):
         lines.append("Attempts so far: %d." % row["attempt"])
-    lines += ["Next: %s" % command for command in _next(row)]
+    lines += ["Next: %s" % command for command in _next_commands(row)]
     return paragraphs(map(printable, lines), width)
 
 
@@ -121,7 +121,7 @@ def _state_sentence(row: Row, now: float) -> str:
     return "%s%s." % (words.get(row["state"], "It is held" if row["state"] == HELD else "It cannot be queued, and is there"), since)
 
 
-def _next(row: Row) -> list[str]:
+def _next_commands(row: Row) -> list[str]:
     name = row["service"]
     return {
         RUNNING: ["gpu-swarm logs %s --follow" % name],
@@ -140,7 +140,7 @@ def _queues(queues: Sequence[Row], width: int | None) -> str:
     rows = []
     for one in queues:
         kinds = sorted({*one["used"], *one["max"]})
-        uses = [_use(one["used"].get(kind, 0), one["max"].get(kind), kind) for kind in kinds]
+        uses = [_used_text(one["used"].get(kind, 0), one["max"].get(kind), kind) for kind in kinds]
         row = [one["queue"], one["priority"], one["weight"], "%.0f %%" % (100 * one["share"]), ", ".join(uses) or "nothing"]
         rows.append([*row, one["running"], one["waiting"], limit_of(one["time_limit_s"])])
     if not rows:
@@ -148,11 +148,11 @@ def _queues(queues: Sequence[Row], width: int | None) -> str:
     return "\n".join(_table(["queue", "priority", "weight", "share", "uses", "running", "waiting", "limit"], rows, [], width))
 
 
-def _use(used: int, most: int | None, kind: str) -> str:
+def _used_text(used: int, most: int | None, kind: str) -> str:
     return "%d %s" % (used, kind) if most is None else "%d of %d %s" % (used, most, kind)
 
 
-def _part(title: str, rows: Sequence[Row], is_one_queue: bool, now: float, width: int | None) -> str:
+def _section(title: str, rows: Sequence[Row], is_one_queue: bool, now: float, width: int | None) -> str:
     """Return a table with the sentence of each row below the row. Without a width, the sentence is the last column. If ``is_one_queue``, all
     rows are in the same queue, so the table has no column for the queue."""
     if not rows:
@@ -194,7 +194,7 @@ def _members_by_gang_key(rows: Sequence[Row]) -> dict[tuple[str, ...], list[str]
     return gangs
 
 
-def _over(rows: Sequence[Row], name: str | None, is_one_queue: bool, now: float, width: int | None) -> str:
+def _over_section(rows: Sequence[Row], name: str | None, is_one_queue: bool, now: float, width: int | None) -> str:
     if not rows:
         return ""
     if name is None:

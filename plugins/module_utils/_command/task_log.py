@@ -71,7 +71,7 @@ def follow(manager: Manager, service_id: str) -> int:
 
 def _follow_once(manager: Manager, service_id: str, logs: _Logs, status: _Status) -> int | None:
     """Show what the work does now. Return its exit status when it is over."""
-    row, took = _row(manager, service_id)
+    row, took = _read_row(manager, service_id)
     if row["state"] in (HELD, UNQUEUED):
         status.say("%s: %s." % (row["service"], row["text"].rstrip(".")))
         return UNREADABLE
@@ -87,12 +87,12 @@ def _follow_once(manager: Manager, service_id: str, logs: _Logs, status: _Status
         if row["state"] == OVER:
             status.say("%s is over: %s." % (row["service"], row["text"].rstrip(".")))
             return _exit_status(task, row)
-    status.say(_where(row))
+    status.say(_state_sentence(row))
     status.wait("%s: %s" % (row["service"], row["state"]), min(LONGEST_POLL_S, max(POLL_S, took / SHARE)))
     return None
 
 
-def _row(manager: Manager, service_id: str) -> tuple[Mapping[str, Any], float]:
+def _read_row(manager: Manager, service_id: str) -> tuple[Mapping[str, Any], float]:
     """Return the row of the work, and how long reading the queues took (seconds)."""
     began = time.monotonic()
     view, _now, _warning = read_queues(manager)
@@ -102,7 +102,7 @@ def _row(manager: Manager, service_id: str) -> tuple[Mapping[str, Any], float]:
     return row, time.monotonic() - began
 
 
-def _where(row: Mapping[str, Any]) -> str:
+def _state_sentence(row: Mapping[str, Any]) -> str:
     if row["state"] == WAITING:
         position = " at position %d" % row["position"] if row["position"] else ""
         return "%s waits%s in the queue %s: %s." % (row["service"], position, row["queue"], row["text"].rstrip("."))

@@ -126,7 +126,7 @@ def _verdict_on_job(service: Mapping[str, Any], tasks: Sequence[TaskSummary], en
 class Candidate(NamedTuple):
     """A service that may be removed. ``name`` is the name of its job. All entries of an array have the same name.
 
-    ``gang`` is the name of its gang with its owner, if the job runs on several nodes.
+    If the job runs on several nodes, ``gang`` has the name and the owner of its gang.
     """
 
     service_id: str

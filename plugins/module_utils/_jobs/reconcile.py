@@ -219,7 +219,7 @@ class Jobs:
     def _advance_unit(self, unit: Sequence[Job], retries: int, again: str) -> list[dict[str, Any]]:
         """Return the records of a job, or of all members of a gang."""
         services = [self._services[job.service] for job in unit if job.service in self._services]
-        if len(services) < len(unit):  # in check mode, or someone removed one just now
+        if len(services) < len(unit):  # in check mode, or someone removed a service just now
             return [self._read_only(job) for job in unit]
         if queued_job.is_queued(services[0]["Spec"]):
             return self._advance_queued(unit, services, retries, again)
@@ -274,7 +274,7 @@ class Jobs:
         pairs = [(service, wanted) for service, wanted in zip(services, unit) if service["ID"] in labels and not self._check_mode]
         written = [self._write_waiting(service, wanted, labels[service["ID"]], retried) for service, wanted in pairs]
         self.changed = self.changed or self._check_mode or any(written)
-        if not all(written):  # somebody else restarts or removes it; the next pass shows the result
+        if not all(written):  # somebody else restarts or removes the job; the next pass shows the result
             return [{**job, "left": True} for job in jobs]
         state = job_progress.PLANNED if self._check_mode else queued_job.WAITING
         next_try = {"exit_code": None, "ended": None, "node": None, "left": True, "state": state}
