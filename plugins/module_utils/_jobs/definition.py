@@ -220,6 +220,7 @@ _READERS: dict[str, Callable[[str, str, Any], Any]] = {
     "mounts": _mounts,
     "nodes": queue_options.read_nodes,
     "priority": queue_options.read_priority,
+    "queue": queue_options.read_queue,
     "retries": _number,
     "start_timeout": queue_options.read_start_timeout,
     "time_limit": _number,

@@ -79,6 +79,12 @@ def read_nodes(name: str, option: str, value: int) -> int:
     return value
 
 
+def read_queue(name: str, option: str, value: str) -> str:
+    if not value.strip():  # such as a variable without a value; the job would start at once, outside of each queue
+        raise GpuSwarmError("%s of the job %s is empty. Write the name of a queue, or remove %s. %s" % (option, name, option, _NOTHING))
+    return value
+
+
 def read_start_timeout(name: str, option: str, value: int) -> int:
     if value < 1 or duration_s(shown_duration(value)) is None:
         raise GpuSwarmError("%s of the job %s is %d. Write seconds, from 1 to 9999999. %s" % (option, name, value, _NOTHING))

@@ -334,7 +334,10 @@ def in_background(fleet, *steps):
 def test_follow_waits_shows_the_whole_log_and_ends_with_the_exit_status(fleet, state, error, code, status):
     fleet.submit(queued("first", {GPU: 8}), queued("second", {GPU: 8}))
     more = threading.Event()
-    asked = lambda path: any(path in request for request in fleet.daemon.requests)  # noqa: E731
+
+    def asked(path):
+        return any(path in request for request in fleet.daemon.requests)
+
     name = "mine"
     fleet.daemon.logs[name], fleet.daemon.later[name] = [frame("one\n")], [more]
 
@@ -439,7 +442,9 @@ def test_follow_opens_a_stream_again_that_breaks(fleet):
     running(fleet, ["one\n"])
     more = threading.Event()
     fleet.daemon.later["a"] = [frame("the leader is gone", 3)]
-    follows = lambda: sum("follow=1" in request for request in fleet.daemon.requests)  # noqa: E731
+
+    def follows():
+        return sum("follow=1" in request for request in fleet.daemon.requests)
 
     def grow():
         fleet.daemon.logs["a"], fleet.daemon.later["a"] = [frame("one\n"), frame("two\n")], [more]

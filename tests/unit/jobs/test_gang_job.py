@@ -193,6 +193,7 @@ WRONG = {
     "too many services": ({"nodes": 64, "array": [{"A": n} for n in range(16)]}, "on 64 nodes each, which are 1024 services. Write at most 1000"),
     "a start timeout for one node": ({"nodes": 1, "start_timeout": 60}, "start_timeout of the job train needs several nodes."),
     "any model for one node": ({"nodes": 1, "same_model": False}, "same_model of the job train needs several nodes."),
+    "an empty queue": ({"queue": " "}, "queue of the job train is empty. Write the name of a queue, or remove queue."),
     "no start timeout": ({"start_timeout": 0}, "start_timeout of the job train is 0. Write seconds, from 1 to 9999999."),
     "a limit that is too long": ({"time_limit": 10**7 + 1}, "time_limit of the job train is 10000001 seconds, which is too long for a queue."),
     "its own rank": ({"env": {"NODE_RANK": 0}, "array": [{"MASTER_PORT": 1}]}, "The job train sets MASTER_PORT, NODE_RANK. With nodes,"),

@@ -18,7 +18,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.settle impo
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.waiting import read
 
 REFUSED = with_code("held-twice", "the service train0 is refused on this node (isolation: exclusive): task b has its GPU")
-NODES = [gpu_node("n1", data=("10.0.0.1", "ib0")), gpu_node("n2", data=("10.0.0.2", "bond0")), gpu_node("n3", data=("10.0.0.3", "ib3"))]
+NODES = (gpu_node("n1", data=("10.0.0.1", "ib0")), gpu_node("n2", data=("10.0.0.2", "bond0")), gpu_node("n3", data=("10.0.0.3", "ib3")))
 
 
 def member(rank, host=False, gpus=8, name="train", reserves=None, env=None):

@@ -16,8 +16,8 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.reasons imp
 HOUR = 3600.0
 QUEUES = check_queues({"research": {"max": {GPU: 12, "VRAM": 100}, "per_owner": {GPU: 6}}, "other": {}})
 # 4 GPUs of n1 and 5 of n2 are used. Only the use of n1 ends at a known time, and counts for bob.
-NODES = [gpu_node("n1"), gpu_node("n2")]
-RUNNING, TASKS = [runs("n1", 4, NOW + HOUR, owner="bob")], [held("n1", 4), held("n2", 5)]
+NODES = (gpu_node("n1"), gpu_node("n2"))
+RUNNING, TASKS = (runs("n1", 4, NOW + HOUR, owner="bob"),), (held("n1", 4), held("n2", 5))
 HEAD = work("big", 6, owner="alice", since=-1)
 
 

@@ -23,9 +23,10 @@ OFFERED = {
 ON = "node.labels.gpu-swarm.device.{}==true"
 
 
-def of(offered: dict[str, list[str]] = OFFERED, **service: Any) -> Stack:
+def of(offered: dict[str, list[str]] | None = None, **service: Any) -> Stack:
     files = {"e": b"GPU_SWARM_DEVICES=fuse\n"}
-    return translate(yaml.safe_dump({"services": {"a": {"image": "i", **service}}}), "c.yml", files.get, {}, offered=lambda: offered)
+    text = yaml.safe_dump({"services": {"a": {"image": "i", **service}}})
+    return translate(text, "c.yml", files.get, {}, offered=lambda: OFFERED if offered is None else offered)
 
 
 def asks(stack: Stack) -> tuple[str | None, list[str]]:

@@ -14,6 +14,7 @@ from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue.read_queue 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._tasks.tasks import epoch
 
 LABELS = {"gpu-swarm.queues": '{"nightly":{"priority":-10},"research":{"max":{"NVIDIA-GPU":12},"time_limit":"8h","weight":3}}'}
+SPEC = cluster(LABELS)["Spec"]
 NOW = epoch("2026-11-20T14:00:00Z")
 BEGAN = "2026-11-20T13:00:00Z"
 
@@ -42,13 +43,13 @@ def swarm(waiting=3):
 
 
 def queue(waiting=3):
-    return queue_in(swarm(waiting), cluster(LABELS)["Spec"], NOW)
+    return queue_in(swarm(waiting), SPEC, NOW)
 
 
 class QueueManager:
     """The manager of that swarm."""
 
-    swarm_id, node_id, autolocked, spec, time = "c1", "n1", False, cluster(LABELS)["Spec"], "2026-11-20T14:00:00Z"
+    swarm_id, node_id, autolocked, spec, time = "c1", "n1", False, SPEC, "2026-11-20T14:00:00Z"
 
     def __init__(self, waiting=3):
         self._listed = swarm(waiting)
