@@ -101,6 +101,7 @@ _HELP: Mapping[str, Sequence[str]] = {
         "gpu-swarm queue                      all queues",
         "gpu-swarm queue research             one queue",
         "gpu-swarm queue alice                the work of an owner",
+        "gpu-swarm queue sweep                all services of a job",
         "gpu-swarm queue train                one piece of work, with all that is known",
         "gpu-swarm queue --json | jq '.work[] | select(.state == \"waiting\")'",
     ],
@@ -193,7 +194,7 @@ def _parser() -> argparse.ArgumentParser:
     parsers["usage"].add_argument("--csv", action="store_true", help="print CSV with a header")
     _add_since(parsers["events"], recorded.EVENTS_SINCE)
     parsers["events"].add_argument("--node", metavar="NODE", help="only events of this node, by hostname or id")
-    parsers["queue"].add_argument("name", nargs="?", metavar="QUEUE|OWNER|NAME", help="only a queue, an owner, or one piece of work")
+    parsers["queue"].add_argument("name", nargs="?", metavar="QUEUE|OWNER|JOB|NAME", help="only a queue, an owner, a job, or one service")
     _add_run_options(parsers["run"])
     parsers["cancel"].add_argument("names", nargs="+", metavar="NAME", help="the name or id of a service, or the name of a job")
     parsers["logs"].add_argument("--follow", action="store_true", help="also wait for its start, and for what it writes until its end")

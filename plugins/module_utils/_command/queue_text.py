@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from .._printable import printable, shortened
-from .._queue.queue_words import HELD, LOST, OVER, RUNNING, STARTING, UNQUEUED, WAITING
+from .._queue.queue_words import HELD, LOST, MAY_START, OVER, RUNNING, STARTING, UNQUEUED, WAITING
 from .._queue.queues import NO_LIMIT, shown_duration
 from .._tasks.tasks import epoch
 from .._view.fold import fold, paragraphs
@@ -38,7 +38,7 @@ Row = Mapping[str, Any]
 
 
 def selected(view: View, name: str | None) -> dict[str, Any]:
-    """Return the part of the view that belongs to a queue, an owner, a service or a gang of this name. Without a match, the lists are empty."""
+    """Return the part of the view that belongs to a queue, an owner, a service, a job or a gang of this name; empty lists if there is none."""
     if name is None:
         return dict(view)
     work = [row for row in view["work"] if name in _names(row)]
@@ -47,7 +47,7 @@ def selected(view: View, name: str | None) -> dict[str, Any]:
 
 
 def _names(row: Row) -> tuple[str, ...]:
-    return row["queue"], row["owner"], row["service"], row["service_id"], row["gang"]["name"] if row["gang"] else ""
+    return row["queue"], row["owner"], row["service"], row["service_id"], row["job"], row["gang"]["name"] if row["gang"] else ""
 
 
 def ahead_of(view: View, row: Row) -> list[str]:
@@ -96,7 +96,8 @@ def work_text(view: View, row: Row, now: float, width: int | None) -> str:
     if row["text"].startswith(_HELD):
         lines.append("%s." % _capital(row["text"][len(_HELD) :].rstrip(".")))
     elif row["text"]:
-        lines.append("It waits, because %s." % row["text"].rstrip(".") if row["state"] == WAITING else "%s." % _capital(row["text"].rstrip(".")))
+        text = row["text"].rstrip(".")
+        lines.append("It waits, because %s." % text if row["state"] == WAITING and row["reason"] != MAY_START else "%s." % _capital(text))
     ahead = ahead_of(view, row)
     if ahead:
         lines.append("Ahead of it: %s." % shortened(ahead))
@@ -118,7 +119,8 @@ def _state_sentence(row: Row, now: float) -> str:
     if row["state"] == WAITING:
         return "It waits%s%s." % (" at position %d" % row["position"] if row["position"] else "", since)
     words = {STARTING: "It starts on %s" % row["node"], LOST: "It is lost on %s, where it was" % row["node"], OVER: "It is over"}
-    return "%s%s." % (words.get(row["state"], "It is held" if row["state"] == HELD else "It cannot be queued, and is there"), since)
+    last = " Its last node was %s." % row["node"] if row["state"] == OVER and row["node"] else ""
+    return "%s%s.%s" % (words.get(row["state"], "It is held" if row["state"] == HELD else "It cannot be queued, and is there"), since, last)
 
 
 def _next_commands(row: Row) -> list[str]:

@@ -25,7 +25,7 @@ from .._queue.queues import LABEL, from_label
 from .._queue.round_stamp import TAKES_OVER_S
 from .._queue.settle import Change, View, unreachable_nodes
 from .._swarm.manager import Manager, NotFound, until_written
-from .._swarm.owned_labels import QUEUE
+from .._swarm.owned_labels import JOB, QUEUE
 from .._tasks.tasks import epoch
 from .._view.fold import paragraphs
 from .._view.times import duration
@@ -62,7 +62,7 @@ def show(manager: Manager, name: str | None) -> Answer:
     part = selected(view, name)
     if name is not None and not part["work"] and not part["queues"]:
         queues = ", ".join(queue["queue"] for queue in view["queues"])
-        words = "No queue, owner or work of a queue is named %s. The queues are: %s."
+        words = "No queue, owner, job or work of a queue is named %s. The queues are: %s."
         raise GpuSwarmError(words % (printable(name), queues) if queues else "This swarm has no queues. Set gpu_swarm_queues, and run provision.")
 
     def text(width: int | None) -> str:
@@ -85,6 +85,8 @@ def cancel(manager: Manager, names: Sequence[str]) -> Answer:
         except GpuSwarmError as problem:
             problems.append(problem.message)
     rows = list(done.values())
+    if rows:
+        problems = [problem.replace(" " + by_hand.NOTHING, "") for problem in problems]
 
     def text(width: int | None) -> str:
         lines = [_REMOVED if row["removed"] else _LOST if row["lost"] else _STOPPED for row in rows]
@@ -157,7 +159,7 @@ def _services(manager: Manager) -> dict[str, Mapping[str, Any]]:
 def _ids(services: Mapping[str, Mapping[str, Any]], name: str, most: int | None = None) -> list[str]:
     """Return the ids of the services with this name or id, or of the jobs of this name."""
     found = [service_id for service_id, service in services.items() if name in (service_id, service["Spec"]["Name"])]
-    jobs = [service_id for service_id, service in services.items() if (service["Spec"].get("Labels") or {}).get(_JOB) == name]
+    jobs = [service_id for service_id, service in services.items() if (service["Spec"].get("Labels") or {}).get(JOB) == name]
     if not found and not jobs:
         raise GpuSwarmError("No work of a queue is named %s. 'gpu-swarm queue' lists it. Nothing was changed." % printable(name))
     chosen = found or jobs
@@ -165,9 +167,6 @@ def _ids(services: Mapping[str, Mapping[str, Any]], name: str, most: int | None 
         names = shortened(sorted(printable(services[one]["Spec"]["Name"]) for one in chosen))
         raise GpuSwarmError("The job %s has %d services: %s. Name one of them. Nothing was changed." % (printable(name), len(chosen), names))
     return chosen
-
-
-_JOB = "gpu-swarm.job"
 
 
 def _read(manager: Manager) -> View:

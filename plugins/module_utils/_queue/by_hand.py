@@ -23,7 +23,7 @@ from .settle import Change, View
 from .waiting import STACK, Gang, gang_of, owner_of, queue_of, read, shown
 
 _ENDED = (attempts.COMPLETE, attempts.FAILED, attempts.UNRECORDED)
-_NOTHING = "Nothing was changed."
+NOTHING = "Nothing was changed."
 # The states of admitted work in these functions, besides OVER and WAITING.
 _LOST, _RUNS = "lost", "runs"
 
@@ -45,13 +45,13 @@ def retry(view: View, service_id: str) -> list[Change]:
     for service in members:
         if states[service["ID"]] == HELD:
             held = "%s is held: %s. Let it run with 'gpu-swarm release %s'. %s"
-            raise GpuSwarmError(held % (_name(service), state_of(service).result or "somebody held it", _name(service), _NOTHING))
+            raise GpuSwarmError(held % (_name(service), state_of(service).result or "somebody held it", _name(service), NOTHING))
         _refuse_problem(view, service)
     if _RUNS in states.values() and _LOST not in states.values():
-        raise GpuSwarmError("%s has not ended. Wait for its end, or first stop it with 'gpu-swarm cancel %s'. %s" % (name, name, _NOTHING))
+        raise GpuSwarmError("%s has not ended. Wait for its end, or first stop it with 'gpu-swarm cancel %s'. %s" % (name, name, NOTHING))
     changes = [change for service in members for change in _tried_again(service, states[service["ID"]])]
     if not changes:
-        raise GpuSwarmError("%s waits already. 'gpu-swarm queue %s' says why. %s" % (name, name, _NOTHING))
+        raise GpuSwarmError("%s waits already. 'gpu-swarm queue %s' says why. %s" % (name, name, NOTHING))
     return changes
 
 
@@ -65,11 +65,11 @@ def release(view: View, service_id: str) -> list[Change]:
     if HELD not in states.values():
         remedy = {OVER: "is over; 'gpu-swarm retry %s' runs it again", WAITING: "waits already; 'gpu-swarm queue %s' says why"}
         text = remedy.get(states[members[0]["ID"]], "was started; 'gpu-swarm queue %s' shows it") % name
-        raise GpuSwarmError("%s is not held: it %s. %s" % (name, text, _NOTHING))
+        raise GpuSwarmError("%s is not held: it %s. %s" % (name, text, NOTHING))
     for service in members:
         if states[service["ID"]] != WAITING and _has_container(view, service):
             words = "A task of %s has not ended. Wait for its end, or first stop it with 'gpu-swarm cancel %s'. %s"
-            raise GpuSwarmError(words % (_name(service), _name(service), _NOTHING))
+            raise GpuSwarmError(words % (_name(service), _name(service), NOTHING))
     return [change for service in members for change in _released(service, states[service["ID"]])]
 
 
@@ -83,7 +83,7 @@ def cancel(view: View, service_id: str, who: str) -> Cancelled:
     if all(state == OVER for state in states.values()):
         name, result = _name(members[0]), state_of(members[0]).result
         words = "%s is over already%s. 'docker service rm %s' removes it with its log. %s"
-        raise GpuSwarmError(words % (name, result and " (%s)" % result, name, _NOTHING))
+        raise GpuSwarmError(words % (name, result and " (%s)" % result, name, NOTHING))
     has_begun = any(replicas_of(service["Spec"]) for service in members)
     changes, removed = [], []
     for service in members:
@@ -138,7 +138,7 @@ def _released(service: Mapping[str, Any], now: str) -> Sequence[Change]:
 def _refuse_problem(view: View, service: Mapping[str, Any]) -> None:
     found = read(service, view.queues)
     if found and found.problem:
-        raise GpuSwarmError("%s cannot be queued: %s. %s" % (_name(service), found.problem, _NOTHING))
+        raise GpuSwarmError("%s cannot be queued: %s. %s" % (_name(service), found.problem, NOTHING))
 
 
 def _refuse_foreign(view: View, service: Mapping[str, Any]) -> None:
@@ -147,7 +147,7 @@ def _refuse_foreign(view: View, service: Mapping[str, Any]) -> None:
     waits = "Replicated" in (spec.get("Mode") or {}) and replicas_of(spec) == 0 and STACK not in (spec.get("Labels") or {})
     if found and found.problem and state.state == WAITING and state.attempt <= state.released and not waits:
         words = "The queue does not run %s: %s. If it is yours, remove it with 'docker service rm %s'. %s"
-        raise GpuSwarmError(words % (_name(service), found.problem, _name(service), _NOTHING))
+        raise GpuSwarmError(words % (_name(service), found.problem, _name(service), NOTHING))
 
 
 def _has_container(view: View, service: Mapping[str, Any]) -> bool:
@@ -183,10 +183,10 @@ def _members(view: View, service_id: str, complete: bool = True) -> list[Mapping
     if len(set(ranks)) < len(ranks):
         names = ", ".join(sorted(_name(one) for one, _own in chosen))
         words = "The gang %s has a rank twice: its services are %s. Remove those that you no longer need with 'docker service rm'. %s"
-        raise GpuSwarmError(words % (shown(gang.name), names, _NOTHING))
+        raise GpuSwarmError(words % (shown(gang.name), names, NOTHING))
     if complete and len(ranks) < gang.size:
         words = "The gang %s of %s has %d of %d members. Submit it again. %s"
-        raise GpuSwarmError(words % (shown(gang.name), _name(service), len(ranks), gang.size, _NOTHING))
+        raise GpuSwarmError(words % (shown(gang.name), _name(service), len(ranks), gang.size, NOTHING))
     return [one for one, _own in chosen]
 
 

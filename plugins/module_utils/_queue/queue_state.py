@@ -79,9 +79,13 @@ def to_text(state: State) -> str:
         "avoids": ",".join(state.avoids),
         "port": str(state.port or ""),
         "plan": ",".join("%s:%s" % pair for pair in state.plan),
-        "result": printable(" ".join(state.result.split()))[:LONGEST_RESULT].strip(),
+        "result": _cut(printable(" ".join(state.result.split()))),
     }
     return " ".join([state.state, *("%s=%s" % item for item in words.items() if item[1])])
+
+
+def _cut(result: str) -> str:
+    return result if len(result) <= LONGEST_RESULT else result[: LONGEST_RESULT - 1].rstrip() + "…"
 
 
 def from_text(text: str | None) -> State | None:
@@ -104,7 +108,7 @@ def from_text(text: str | None) -> State | None:
         keeps,
         avoids,
         tuple((member, node) for member, _colon, node in (pair.partition(":") for pair in plan)),
-        printable(found["result"] or "")[:LONGEST_RESULT],
+        _cut(printable(found["result"] or "")),
         int(found["port"] or 0),
         found["limit"] or "",
     )

@@ -18,7 +18,7 @@ from .._ledger.ledger import swarm_state
 from .._ledger.listed import Listed
 from .._placement.pending import UNITS, wanted_by
 from .._printable import printable, shortened
-from .._swarm.owned_labels import PREFIX
+from .._swarm.owned_labels import JOB, PREFIX
 from .._tasks import one_shot
 from .._tasks.tasks import ALLOCATED, ENDED, assigned, epoch, stamp, utc
 from . import attempts
@@ -157,6 +157,7 @@ def _row(inputs: _Inputs, service: Mapping[str, Any], work: Work | None = None, 
         "service_id": service["ID"],
         "queue": name,
         "owner": owner_of(service),
+        "job": shown((service["Spec"].get("Labels") or {}).get(JOB) or ""),
         "state": WAITING,
         "position": None,
         "since": utc(service.get("CreatedAt")),

@@ -19,7 +19,7 @@ from .._swarm.manager import Manager
 from .._tasks.tasks import epoch, is_queued
 from .queue_state import state_of
 from .queue_view import view_of
-from .queue_words import UNKNOWN, WAITING
+from .queue_words import LOST, OVER, RUNNING, STARTING, UNKNOWN, WAITING
 from .queues import LABEL
 from .service_changes import as_submitted
 
@@ -46,7 +46,7 @@ def queue_in(listed: Listed, spec: Mapping[str, Any], now: float) -> dict[str, A
     ``states`` and ``reasons``: how much work is in each state, and how much work waits for each reason;
     ``since``: when the oldest waiting work was submitted;
     ``kept``: the nodes that are kept for the next work.
-    One row with the name UNKNOWN counts the work of all queues that do not exist.
+    One row with the name UNKNOWN counts the work of all queues that do not exist, except for work that is over.
     """
     if LABEL not in (spec.get("Labels") or {}) and not any(map(is_queued, listed.services)):
         return None
@@ -54,9 +54,14 @@ def queue_in(listed: Listed, spec: Mapping[str, Any], now: float) -> dict[str, A
     queues = {row["queue"]: dict(row, **_no_work()) for row in view["queues"]}
     for row in view["work"]:
         queue = queues.get(row["queue"])
+        if queue is None and row["state"] == OVER:
+            continue
         if queue is None:
-            queue = queues.setdefault(UNKNOWN, {**_UNKNOWN, **_no_work()})
+            queue = queues.setdefault(UNKNOWN, {**_UNKNOWN, "used": {}, **_no_work()})
             queue["waiting"] += row["state"] == WAITING
+            if row["state"] in (STARTING, RUNNING, LOST):
+                queue["running"] += 1
+                queue["used"].update({kind: queue["used"].get(kind, 0) + amount for kind, amount in row["amounts"].items()})
         _count(queue, row)
     return {**view, "queues": list(queues.values())}
 

@@ -36,6 +36,8 @@ CONTENT = PREFIX + "content"
 PULL = PREFIX + "pull"
 # On a service, this label contains the name of its queue.
 QUEUE = PREFIX + "queue"
+# On the services of a job, this label contains the name of the job.
+JOB = PREFIX + "job"
 # On the swarm: the queues, and the stamp of the manager that admits their work.
 QUEUES, QUEUE_ROUND = PREFIX + "queues", PREFIX + "queue-round"
 

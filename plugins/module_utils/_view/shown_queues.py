@@ -17,6 +17,7 @@ from .._printable import shortened
 from .._queue.queue_words import (
     HELD,
     LOST,
+    MAY_START,
     NEVER,
     NO_QUEUE,
     OVER,
@@ -101,7 +102,7 @@ def sentence(row: Row) -> str:
     state, queue, text = row["state"], row["queue"], row["text"]
     if state == WAITING:
         place = " at position %d" % row["position"] if row["position"] else ""
-        return "it waits in the queue %s%s, because %s" % (queue, place, text)
+        return "it waits in the queue %s%s%s %s" % (queue, place, ";" if row["reason"] == MAY_START else ", because", text)
     if state == UNQUEUED:
         return "it cannot be queued, because %s" % text
     if state in (HELD, LOST):

@@ -111,9 +111,30 @@ def test_queue_selects_a_queue_an_owner_or_a_name(fleet, name, work):
     assert [row["service"] for row in answer["work"]] == work
 
 
+def test_queue_selects_a_job_with_all_its_services(fleet):
+    fleet.submit(queued("a-1", job="a"), queued("a-2", job="a"), queued("b"))
+    answer = json.loads(fleet("queue", "a", "--json")[1])
+    assert [(row["service"], row["job"]) for row in answer["work"]] == [("a-1", "a"), ("a-2", "a")]
+
+
+def test_work_that_starts_in_the_next_round_does_not_wait_because_it_fits(fleet):
+    fleet.submit(queued("a"), rounds=0)
+    out = " ".join(fleet("queue", "a")[1].split())
+    assert "It fits on host-n1 now; the service of the leading manager starts it in its next round." in out
+    assert "because" not in out
+    assert "a: it waits in the queue research; it fits on host-n1 now;" in " ".join(fleet("why", "a")[1].split())
+
+
+def test_ended_work_says_where_it_ran(fleet):
+    fleet.submit(queued("a"))
+    fleet.swarm.end("a")
+    fleet.run.rounds(1)
+    assert "(15 s). Its last node was host-n1. Complete." in " ".join(fleet("queue", "a")[1].split())
+
+
 def test_a_name_that_nobody_has_is_an_error(fleet):
     assert fleet("queue", "x\x1b[2K") == (
-        1, "", "gpu-swarm: No queue, owner or work of a queue is named x\\x1b[2K. The queues are: nightly, research.\n"
+        1, "", "gpu-swarm: No queue, owner, job or work of a queue is named x\\x1b[2K. The queues are: nightly, research.\n"
     )  # fmt: skip
     fleet.swarm.labels.clear()
     assert fleet("queue", "x")[2] == "gpu-swarm: This swarm has no queues. Set gpu_swarm_queues, and run provision.\n"
@@ -177,7 +198,8 @@ def test_work_is_cancelled_retried_and_released(fleet):
     fleet.submit(queued("a"), queued("b", {GPU: 16}), queued("c"))
     status, out, _err = fleet("cancel", "a", "b", "x")
     assert (status, out.splitlines()[:2]) == (1, ["a is cancelled. Its log stays.", "b is removed. It never ran."])
-    assert out.splitlines()[2].startswith("No work of a queue is named x. 'gpu-swarm queue' lists it.")
+    assert out.splitlines()[2] == "No work of a queue is named x. 'gpu-swarm queue' lists it."  # not: Nothing was changed.
+    assert fleet("cancel", "x")[1].splitlines()[-1].endswith("Nothing was changed.")
     assert "idb" not in fleet.swarm.services_now
     assert fleet.swarm.state("a").endswith("result=cancelled by alice")
     assert fleet("retry", "a")[1] == "a waits for another try. 'gpu-swarm queue a' shows it.\n"

@@ -56,6 +56,12 @@ def test_labels_are_read(text, state):
     assert text is None or to_text(state) == text
 
 
+def test_a_long_result_shows_that_it_was_cut():
+    text = to_text(State(OVER, 1, result="failed: " + "x" * 300))
+    assert (len(from_text(text).result), text[-2:]) == (200, "x…")
+    assert to_text(from_text(text)) == text
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -10,6 +10,7 @@ import json
 
 import pytest
 from queue_fleet import LABELS, NOW, QueueManager, queue, swarm
+from queued import GPU, queued
 from swarm_api import cluster, node
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._ledger.ledger import ledger
@@ -85,6 +86,18 @@ def test_of_10000_pieces_of_work_the_first_of_each_queue_are_listed():
 def test_a_swarm_shows_its_queues_before_they_have_work():
     found = queue_in(Listed([node()], [], [], NOW), cluster(LABELS)["Spec"], NOW)
     assert [(row["queue"], row["waiting"], row["since"]) for row in found["queues"]] == [("nightly", 0, None), ("research", 0, None)]
+
+
+def test_work_of_a_removed_queue_still_runs():
+    removed = cluster({"gpu-swarm.queues": '{"nightly":{}}'})["Spec"]
+    (row,) = [row for row in queue_in(swarm(), removed, NOW)["queues"] if row["queue"] == ""]
+    assert (row["running"], row["waiting"], row["used"]) == (1, 5, {GPU: 8})
+
+
+def test_ended_work_of_a_removed_queue_is_no_line():
+    ended = queued("a", queue="former", state="over attempt=1 node=n1 result=complete", replicas=1)
+    found = queue_in(Listed([node()], [], [ended], NOW), cluster(LABELS)["Spec"], NOW)
+    assert [row["queue"] for row in found["queues"]] == ["nightly", "research"]
 
 
 def test_a_queue_has_waited_since_its_first_waiting_work_was_submitted():
