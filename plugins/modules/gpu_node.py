@@ -202,6 +202,12 @@ labels_unknown:
   returned: always
   type: list
   elements: str
+labels_by_address:
+  description: The labels of the data network for each address of a node that has not joined its swarm yet. The action plugin adds them, and the label
+    is chosen when a manager shows the node's address.
+  returned: with the action plugin, if the data interface is the one with the advertised address and that address is unknown
+  type: dict
+  sample: {"10.0.0.5": {"gpu-swarm.data-address": "10.0.0.5", "gpu-swarm.data-interface": "ib0"}}
 cpu:
   description: The node's CPU as the kernel reports it. Null if NVML was not read. The action plugin turns this value into labels and does not
     return it.

@@ -55,6 +55,12 @@ def labels(setting: str, advertised: str, interfaces: Mapping[str, Sequence[str]
     return {ADDRESS: addresses[0], INTERFACE: name} if addresses else {}
 
 
+def by_address(interfaces: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
+    """Return the labels for each address that the node may advertise when it joins its swarm."""
+    found = {address: labels(address, "", interfaces) for addresses in interfaces.values() for address in _usable(addresses)}
+    return {address: of_address for address, of_address in found.items() if of_address}
+
+
 def missing(setting: str, interfaces: Mapping[str, Sequence[str]]) -> str:
     """Return the end of a sentence about a setting that names no address of the machine."""
     found = ["%s (%s)" % (", ".join(usable), name) for name, addresses in sorted(interfaces.items()) if (usable := _usable(addresses))]

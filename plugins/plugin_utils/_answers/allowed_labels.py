@@ -42,6 +42,7 @@ def with_allowed_labels(answer: dict[str, Any], host: str, gpu_prefix: str, cpu_
     if "labels" not in answer:
         return answer
     answer = {**answer, "labels_unknown": []}
+    answer.pop("labels_by_address", None)  # only the controller may add it
     cpu = answer.pop("cpu", None)
     dropped = [key for key, value in answer["labels"].items() if not _is_allowed(key, value, gpu_prefix)]
     labels = {key: value for key, value in answer["labels"].items() if key not in dropped}
@@ -83,7 +84,8 @@ def with_inventory_labels(answer: dict[str, Any], host: str, args: Mapping[str, 
 def _with_data_network(answer: dict[str, Any], host: str, setting: str) -> dict[str, Any]:
     """Return the answer with the labels of the node's data network.
 
-    The node keeps its present labels if there is no setting, or if its advertised address or its interfaces are not known yet.
+    The node keeps its present labels if there is no setting, or if its advertised address or its interfaces are not known yet. A node that joins its
+    swarm in this run gets the labels at the end, when the manager shows its address.
     """
     swarm = answer.get("swarm") or {}
     interfaces = swarm.get("addresses") or {}
@@ -91,7 +93,8 @@ def _with_data_network(answer: dict[str, Any], host: str, setting: str) -> dict[
     if found:
         return {**answer, "labels": {**answer["labels"], **found}}
     if setting in ("", data_network.ADVERTISED) or not interfaces:
-        return {**answer, "labels_unknown": [*(answer.get("labels_unknown") or []), data_network.PREFIX]}
+        later = {"labels_by_address": data_network.by_address(interfaces)} if setting and interfaces else {}
+        return {**answer, **later, "labels_unknown": [*(answer.get("labels_unknown") or []), data_network.PREFIX]}
     return {**answer, "warnings": [*(answer.get("warnings") or []), _no_data_address(host, data_network.missing(setting, interfaces))]}
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...module_utils._health import label
 from ...module_utils._ledger.shown import difference, is_not_ready
+from ...module_utils._policy import data_network
 from ...module_utils._swarm import owned_labels
 from .._classes.in_ledger import prefixes_to_keep, with_classes
 from .._fleet.finished_jobs import describe_jobs, jobs_that_run_again
@@ -164,8 +165,17 @@ def _labels(member: Member, view: View) -> dict[str, Any]:
     wanted, keep = removal.labels if removal else decided.get("labels"), list(decided.get("labels_unknown") or ())
     if wanted is None:
         return {}
+    joined = {} if removal else _of_address(member)
+    if joined:
+        wanted, keep = {**wanted, **joined}, [prefix for prefix in keep if prefix != data_network.PREFIX]
     wanted, keep = with_classes(wanted, keep, member.node_id, view.ledger), keep + prefixes_to_keep(wanted, view.ledger)
     return {"labels": wanted, "mark": removal.mark if removal else owned_labels.SET, **({"keep": keep} if keep else {})}
+
+
+def _of_address(member: Member) -> Mapping[str, str]:
+    """Return the labels that depend on the address of the node; {} if they are decided already. Before a node joins, its address is unknown."""
+    address = str((member.node or {}).get("addr") or "")
+    return (member.decided.get("labels_by_address") or {}).get(address) or {}
 
 
 def _differs(node: Mapping[str, Any], host: str, wanted: Mapping[str, Any], also_clashes: bool) -> bool:

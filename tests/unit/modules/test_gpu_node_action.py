@@ -319,3 +319,19 @@ def test_the_setting_chooses_the_data_interface_and_the_node_only_tells_its_addr
     assert result["labels_unknown"] == unknown
     warnings = [text for text in result["warnings"] if "gpu_node_data_interface" in text]
     assert len(warnings) == warned
+
+
+def test_a_node_that_has_not_joined_has_the_labels_for_each_of_its_addresses_and_cannot_choose_them(monkeypatch):
+    forged = {"10.0.0.5": {"gpu.count": "99"}}
+    addresses = {**ADDRESSES, "lo": ["127.0.0.1"]}
+    for args, expected in (
+        ({"data_interface": "advertised"}, {address: labels_of(address) for address in ("192.168.1.5", "10.0.0.5")}),
+        ({"data_interface": ""}, None),
+    ):
+        swarm = {"state": "inactive", "addresses": addresses}
+        result, _calls = run(monkeypatch, args=args, reads=False, labels={}, swarm=swarm, labels_by_address=forged)
+        assert result.get("labels_by_address") == expected
+
+
+def labels_of(address):
+    return {"gpu-swarm.data-address": address, "gpu-swarm.data-interface": {"192.168.1.5": "eth0", "10.0.0.5": "ib0"}[address]}

@@ -294,6 +294,15 @@ def test_unreadable_labels_stay():
     assert label_updates(view(["a"], hosts, ledger(member(labels=there, bound="a")))) == []
 
 
+def test_a_node_that_joined_in_this_run_gets_the_labels_of_the_address_that_the_manager_shows():
+    data = {"gpu-swarm.data-address": "10.0.0.5", "gpu-swarm.data-interface": "ib0"}
+    answer = assessed(labels={"gpu.y": "1"}, labels_unknown=["gpu-swarm.data-"], labels_by_address={"10.0.0.5": data})
+    hosts = {"a": {"gpu_node_assessed": answer}}
+    for address, labels, keep in (("10.0.0.5", {"gpu.y": "1", **data}, {}), ("10.9.9.9", {"gpu.y": "1"}, {"keep": ["gpu-swarm.data-"]})):
+        shown = ledger(dict(member(labels={}, bound="a"), addr=address))
+        assert label_updates(view(["a"], hosts, shown)) == [{**OF_A, "labels": labels, **keep}]
+
+
 def test_the_labels_of_a_host_that_left_gpu_nodes_are_removed():
     hosts = {"a": {"gpu_node_assessed": assessed(gpus=0)}}
     assert label_updates(view(["a"], hosts, ledger(member(bound="a")))) == [{**OF_A, "labels": {}}]
