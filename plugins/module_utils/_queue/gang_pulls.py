@@ -16,7 +16,7 @@ import time
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Sequence, Tuple
 
 from .._deployment import pull_run
-from .._deployment.pulls import FAILED, PULLED
+from .._deployment.pulls import FAILED, NODE_GONE, PULLED
 from .._errors import GpuSwarmError
 from .._swarm.manager import Manager
 from .._swarm.owned_labels import PULL
@@ -91,6 +91,10 @@ class GangPulls:
         pulls = [pull for pull in wanted if pull.image == image]
         if any(pull.pair not in self._ended for pull in pulls):
             return []
+        gone = [pull.pair for pull in pulls if self._ended[pull.pair] == (FAILED, NODE_GONE)]
+        for pair in gone:  # swarm's filters already exclude the node; it pulls again when it is back
+            del self._ended[pair]
+        pulls = [pull for pull in pulls if pull.pair not in gone]
         if not any(state == PULLED for (_node, other), (state, _why) in self._ended.items() if other == image):
             self._ended.update((pull.pair, (PULLED, "")) for pull in pulls)
         failed = [(pull, self._ended[pull.pair][1]) for pull in pulls if self._ended[pull.pair][0] == FAILED]

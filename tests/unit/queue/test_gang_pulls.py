@@ -103,6 +103,23 @@ def test_a_node_that_cannot_pull_is_avoided_for_a_while():
     assert [run.swarm.state(name).partition(" node=")[2][:2] for name in NAMES] == ["n1", "n3"]
 
 
+def test_a_node_that_goes_down_during_the_pull_is_not_avoided_when_it_is_back():
+    run = waiting(gang())
+    run.swarm.end_pulls()
+    for service, task in run.swarm.pulls.values():
+        if service["Spec"]["TaskTemplate"]["Placement"]["Constraints"] == ["node.id==n2"]:
+            task.update(Status={"State": "preparing"}, DesiredState="shutdown")
+    run.swarm.nodes_now[1]["Status"]["State"] = "down"
+    run.rounds(2)
+    assert "avoids" not in run.swarm.state("gang1")
+    run.swarm.nodes_now[1]["Status"]["State"] = "ready"
+    run.round()
+    assert ("node.id==n2", IMAGE) in pulled_on(run)
+    run.swarm.end_pulls()
+    run.round()
+    assert states(run) == ["admitted", "admitted"]
+
+
 def test_without_another_node_the_gang_waits_with_that_reason():
     run = waiting(gang())
     run.swarm.pull_fails = lambda node, _image: "No space left on device" if node == "n2" else None
