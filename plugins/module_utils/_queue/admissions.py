@@ -62,8 +62,8 @@ def admissions(view: View, state: SwarmState, new_id: Callable[[], str], refused
             waits.update((one.work.service_id, one._replace(node=None, reason=reason, keeps=keeps)) for one in units.pop(key))
     decisions = [waits.get(decision.work.service_id, decision) for decision in decisions]
     ports = _ports(view, {one.service_id for one in running})
-    changes = [change for unit in units.values() for change in _admit(view, unit, new_id(), ports)]
-    changes += [change for decision in decisions if not decision.node for change in _update_kept_nodes(view, decision)]
+    changes = [change for unit in units.values() for change in _admit(view, unit, new_id(), ports, hostnames)]
+    changes += [change for decision in decisions if not decision.node for change in _update_kept_nodes(view, decision, hostnames)]
     return Admissions(changes, decisions, others, pulls)
 
 
@@ -145,7 +145,9 @@ def _ports(view: View, running: Collection[str]) -> dict[str, set[int]]:
     return ports
 
 
-def _admit(view: View, unit: Sequence[Decision], admission: str, ports: dict[str, set[int]]) -> Iterable[Change]:
+def _admit(
+    view: View, unit: Sequence[Decision], admission: str, ports: dict[str, set[int]], hostnames: Mapping[str, str]
+) -> Iterable[Change]:
     """Yield one update for each member of the unit, and add the port of a gang to ``ports``."""
     plan: tuple[tuple[str, str], ...] = ()
     port = 0
@@ -160,13 +162,14 @@ def _admit(view: View, unit: Sequence[Decision], admission: str, ports: dict[str
         after = State(ADMITTED, before.attempt + 1, before.released, one.node or "", admission, avoids=before.avoids, plan=plan, port=port)
         after = after._replace(limit=limit_text(one.work.time_limit_s))
         added = variables(service, plan, port, view.services, view.labels) if plan else None
-        yield Change(service, started(service["Spec"], before, after, added), "admitted on node %s" % one.node)
+        yield Change(service, started(service["Spec"], before, after, added), "admitted on node %s" % hostnames[one.node or ""])
 
 
-def _update_kept_nodes(view: View, decision: Decision) -> Iterable[Change]:
+def _update_kept_nodes(view: View, decision: Decision, hostnames: Mapping[str, str]) -> Iterable[Change]:
     """Yield the update that writes which nodes are kept for the work, if that changed."""
     service = view.services[decision.work.service_id]
     state = state_of(service)
     if state.keeps != decision.keeps:
-        kept = "nodes %s are kept for it" % ", ".join(decision.keeps) if decision.keeps else "no node is kept for it any more"
+        names = ", ".join(hostnames.get(node, node) for node in decision.keeps)
+        kept = "kept for it: %s" % names if names else "no node is kept for it any more"
         yield Change(service, with_state(service["Spec"], state._replace(keeps=decision.keeps)), kept)

@@ -82,9 +82,9 @@ def test_the_journal_says_for_what_nodes_are_kept():
     services = [queued(name, {GPU: 8}) for name in "abc"]
     found = decided(*services, queued("d", queue="gone", state="waiting keeps=n2"))
     assert {change.spec["Name"]: change.text for change in found.changes} == {
-        "a": "admitted on node n1",
-        "b": "admitted on node n2",
-        "c": "nodes n1 are kept for it",
+        "a": "admitted on node host-n1",
+        "b": "admitted on node host-n2",
+        "c": "kept for it: host-n1",
         "d": "no node is kept for it any more",
     }
 
