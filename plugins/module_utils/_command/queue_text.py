@@ -97,7 +97,9 @@ def work_text(view: View, row: Row, now: float, width: int | None) -> str:
         lines.append("%s." % _capital(row["text"][len(_HELD) :].rstrip(".")))
     elif row["text"]:
         text = row["text"].rstrip(".")
-        lines.append("It waits, because %s." % text if row["state"] == WAITING and row["reason"] != MAY_START else "%s." % _capital(text))
+        begins_with_name = row["state"] == LOST  # of a node
+        is_reason = row["state"] == WAITING and row["reason"] != MAY_START
+        lines.append("It waits, because %s." % text if is_reason else "%s." % (text if begins_with_name else _capital(text)))
     ahead = ahead_of(view, row)
     if ahead:
         lines.append("Ahead of it: %s." % shortened(ahead))

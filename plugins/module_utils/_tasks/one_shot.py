@@ -18,7 +18,7 @@ QUEUED, STARTING, RUNNING, STOPPING = "queued", "starting", "running", "stopping
 COMPLETE, FAILED, TIMED_OUT, REFUSED_BY_GUARD = "complete", "failed", "timed out", "refused"
 MOST_REFUSED = 20  # work that guards refused this often has failed
 
-STOPPED, NO_REASON = "it was stopped (%s): its node was drained, or left the swarm", "no reason given"
+STOPPED, NO_REASON = "it was stopped (%s): its node was drained or down, or left the swarm", "no reason given"
 _UNHEALTHY = "unhealthy container"
 
 

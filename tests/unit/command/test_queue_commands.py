@@ -223,6 +223,7 @@ def test_a_job_with_several_services_is_cancelled_as_a_whole_and_retried_one_by_
 def test_lost_work_that_is_cancelled_may_run_until_its_node_is_back(fleet):
     fleet.submit(queued("a"))
     fleet.swarm.nodes_now[0]["Status"]["State"] = "down"
+    assert "\nhost-n1 does not answer, so its container may still run;" in fleet("queue", "a")[1]
     out = " ".join(fleet("cancel", "a")[1].split())
     assert out == "a is cancelled. Its node does not answer, so its container may run until the node is back."
 

@@ -50,7 +50,7 @@ STATES = {
     "refused": (service(), [task("failed", error=HELD)], "refused", None, HELD.partition("failed: ")[2]),
     "refused in other words": (service(), [task("failed", error=WORDED % "forged")], "refused", None, (WORDED % "forged").partition("failed: ")[2]),
     "forced to run again": (service(tried=1), [task("failed", code=1)], "queued", None, "the last try: no reason given"),
-    "stopped": (service(), [task("shutdown", code=0)], "failed", 0, "it was stopped (shutdown): its node was drained, or left the swarm"),
+    "stopped": (service(), [task("shutdown", code=0)], "failed", 0, "it was stopped (shutdown): its node was drained or down, or left the swarm"),
     "queued for another try": (
         service(tried=1), [task("failed", code=1, error="exit 1"), task("new", tried=1, task_id="t2")], "queued", None, "the last try: exit 1"
     ),
