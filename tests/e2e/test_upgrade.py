@@ -227,7 +227,8 @@ def test_without_a_prefix_there_are_no_labels_and_nodes_report_the_model(
     assert "evicts task train.1" in run.output, run.output
     assert {name: about_gpus(fleet, name) for name in EVERY} == {name: set() for name in EVERY}
     assert labels(fleet, KILLED)["gpu.rack"] == "r3"
-    wait_until("the model of u2 and u3", lambda: models(fleet, inventory) == {"": 4, MODEL: 4}, shown=lambda: models(fleet, inventory))
+    # u1 may report its model too: under Docker 20.10, it does so while no task has one of its GPUs, such as after the eviction.
+    wait_until("the model of u2 and u3", lambda: models(fleet, inventory).get(MODEL) == 4, shown=lambda: models(fleet, inventory))
     (path := tmp_path / "compose.yml").write_text(COMPOSE)
     run = fleet.playbook(inventory, "-e", f"compose={path}", "-e", "stack=e2e", "--check", playbook="fleet.gpu_swarm.deploy")
     assert run.rc == 2, run.output
@@ -236,11 +237,11 @@ def test_without_a_prefix_there_are_no_labels_and_nodes_report_the_model(
 
 
 def test_everything_of_both_releases_is_removed(fleet: Fleet, inventory: Path, before: dict[str, dict[str, bytes | None]]) -> None:
-    """The files are the same as before the previous release."""
+    """The files are the same as before the previous release. NVIDIA's packages stay by default, and so does the record of their files."""
     fleet["u1"].docker("service", "rm", "train")
     run = fleet.playbook(inventory, playbook="fleet.gpu_swarm.deprovision")
     assert run.rc == 0, run.output
     for name in EVERY:
         assert fleet[name].read(DAEMON_JSON) == before[name][DAEMON_JSON]
-        assert fleet[name].run("find", STATE_DIR, "-mindepth", "1", check=False) == ""
+        assert fleet[name].run("find", STATE_DIR, "-mindepth", "1", check=False) == f"{STATE_DIR}/toolkit-files.json"
     assert [fleet[name].read(DAEMON_JSON) for name in ("u2", KILLED)] == [BY_A_PERSON.encode()] * 2
