@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 from .._printable import printable, shortened
+from .._queue.queue_words import WAITING
 from . import dedicated, isolation_report, shown_queues, status
 from .fold import fold
 from .table import NOTHING, Table, layout
@@ -52,12 +53,15 @@ class Screen:
     def service(self, service: Mapping[str, Any]) -> str:
         """Explain why a service is pending, or where it fits."""
         head = self._fold(f"{service['service']}: {service['text']}")
+        work = service.get("queue")
+        if work and work["state"] != WAITING:  # where it would fit is no question any more
+            return self._paint(head, COLOURS.get(service["verdict"], "green"))
         tasks = f"{service['live']} of {NOTHING if service['wanted'] is None else service['wanted']} tasks have a node, {service['waiting']} wait"
         facts = [
-            tasks + (f" (for {duration(service['age'])})" if service["age"] is not None else ""),
+            *([] if work else [tasks + (f" (for {duration(service['age'])})" if service["age"] is not None else "")]),
             f"feasible nodes: {shortened(service['feasible']) or 'none'}"
             + ("" if service["room"] is None else f"; room for {service['room']} tasks"),
-            *(fact for fact in service["without_tasks"] if fact not in service["text"] and "queue" not in service),
+            *(fact for fact in service["without_tasks"] if fact not in service["text"] and not work),
             *([f"swarm's message: {service['said']}"] if service["said"] and service["waiting"] else []),
             *(f"not checked: {name}" for name in service["unchecked"]),
         ]

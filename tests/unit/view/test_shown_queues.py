@@ -131,6 +131,8 @@ def test_why_says_what_the_queue_says(name, verdict, text):
     assert lines[0].startswith(f"{name}: {text}"[:150])
     assert "nowhere" not in "".join(lines)
     assert "scaled to 0 replicas" not in "".join(lines)
+    assert "tasks have a node" not in "".join(lines)
+    assert any("feasible nodes" in line for line in lines) == text.startswith("it waits")
 
 
 def test_why_names_the_nodes_that_could_run_work_which_is_bound_to_none():
