@@ -28,12 +28,13 @@ import yaml
 from plugins.module_utils._ledger.ledger import ledger
 from plugins.module_utils._ledger.listed import Listed
 from plugins.module_utils._metrics.samples import rendered
+from plugins.module_utils._queue.read_queue import queue_in
 from plugins.module_utils._watch import card_metrics
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path.append(str(ROOT / "tests" / "unit" / "support"))
-from swarm_api import A, B, discrete, named, node, pending, service, task  # noqa: E402
+from swarm_api import A, B, cluster, discrete, named, node, pending, reserving, service, task  # noqa: E402
 
 BUILD = ROOT / "build"
 STACK = ROOT / "docs/examples/stacks/monitoring"
@@ -46,7 +47,10 @@ DCGM = f'# TYPE DCGM_FI_PROF_GR_ENGINE_ACTIVE gauge\nDCGM_FI_PROF_GR_ENGINE_ACTI
 
 
 def swarm(now: float) -> str:
-    """Return the metrics of a swarm in which something is allocated, shared, free, faulty, paused, pending and unused."""
+    """Return the metrics of a swarm in which something is allocated, shared, free, faulty, paused, pending and unused.
+
+    In a queue, work runs and other work waits.
+    """
     faulty = node("n2", availability="pause", resources=named(B), engine="29.6.1")
     faulty["Description"]["Engine"]["Labels"] = {"fleet.gpu-swarm.health": f"fault {B} reason=lost since={now - 60:.0f}"}
     faulty["UpdatedAt"] = "2026-11-20T12:00:00Z"
@@ -58,12 +62,23 @@ def swarm(now: float) -> str:
         pending("t4", {"NVIDIA-GPU": 1}, service="s4", since="2026-11-20T12:00:00Z"),
     ]
     services = [service(f"s{number}", name) for number, name in enumerate(("train", "infer", "notebook", "large"), 1)]
-    found = ledger(Listed(nodes, tasks, services, now), "gpu-swarm.", ["*"])
+    tasks.append(task("t5", service="s5", given=discrete(2000), reserves={"VRAM": 2000}))
+    services += [in_queue("s5", "admitted attempt=1 node=n1 admission=k1", replicas=1), in_queue("s6", "waiting", replicas=0)]
+    listed = Listed(nodes, tasks, services, now)
+    found = ledger(listed, "gpu-swarm.", ["*"])
+    found["queue"] = queue_in(listed, cluster({"gpu-swarm.queues": '{"research":{}}'})["Spec"], now)
     found["owners"] = {"train": "alice", "infer": "bob"}
     unused = {"name": "no-load", "hostname": "host-n1", "node": "n1", "card": A, "service": "train", "since": "2026-11-20T12:00:00Z"}
     found["allocation_findings"] = [unused]
     found["swarm"] = {"id": "c1", "lease": None, "isolation": None, "last_run": None}
     return rendered(found, now, "reactor")
+
+
+def in_queue(service_id: str, state: str, replicas: int) -> dict[str, Any]:
+    template = {"Resources": reserving({"VRAM": 2000}), "RestartPolicy": {"Condition": "none"}}
+    labels = {"gpu-swarm.queue": "research", "gpu-swarm.queue-state": state}
+    spec = {"Name": f"work-{service_id}", "Labels": labels, "Mode": {"Replicated": {"Replicas": replicas}}, "TaskTemplate": template}
+    return {"ID": service_id, "CreatedAt": "2026-11-20T12:00:00Z", "UpdatedAt": "2026-11-20T12:00:00Z", "Spec": spec}
 
 
 def cards(now: float) -> str:

@@ -155,7 +155,7 @@ class Manager:
 
 
 def settled(manager, check_mode=False, **want):
-    want = {"state": "present", "holder": ME, "ttl": 60, "takeover": [], "force": False, "outcomes": None, "always": False, **want}
+    want = {"state": "present", "holder": ME, "ttl": 60, "takeover": [], "force": False, "outcomes": None, "always": False, "queues": None, **want}
     return swarm_lease.module_result(swarm_lease.acquire_or_release(manager, want, check_mode), want)
 
 
