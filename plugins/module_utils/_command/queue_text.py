@@ -38,7 +38,10 @@ Row = Mapping[str, Any]
 
 
 def selected(view: View, name: str | None) -> dict[str, Any]:
-    """Return the part of the view that belongs to a queue, an owner, a service, a job or a gang of this name; empty lists if there is none."""
+    """Return the part of the view with this name, which may be that of a queue, an owner, a service, a job or a gang.
+
+    If nothing has this name, the lists of the part are empty.
+    """
     if name is None:
         return dict(view)
     work = [row for row in view["work"] if name in _names(row)]
@@ -120,9 +123,10 @@ def _state_sentence(row: Row, now: float) -> str:
         return "It runs on %s%s%s." % (row["node"], since, ends)
     if row["state"] == WAITING:
         return "It waits%s%s." % (" at position %d" % row["position"] if row["position"] else "", since)
-    words = {STARTING: "It starts on %s" % row["node"], LOST: "It is lost on %s, where it was" % row["node"], OVER: "It is over"}
-    last = " Its last node was %s." % row["node"] if row["state"] == OVER and row["node"] else ""
-    return "%s%s.%s" % (words.get(row["state"], "It is held" if row["state"] == HELD else "It cannot be queued, and is there"), since, last)
+    if row["state"] == OVER and row["node"]:
+        return "It is over%s. Its last node was %s." % (since, row["node"])
+    words = {STARTING: "It starts on %s" % row["node"], LOST: "It has been on %s" % row["node"], OVER: "It is over", HELD: "It is held"}
+    return "%s%s." % (words.get(row["state"], "It has waited without a place in its queue"), since)
 
 
 def _next_commands(row: Row) -> list[str]:

@@ -7,12 +7,11 @@
 from __future__ import annotations
 
 import pytest
-from queue_swarm import Driver, QueueSwarm
+from queue_swarm import QueueSwarm
 from queued import gpu_node
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.job_options import JOB_OPTIONS, RUN_OPTIONS
-from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_job as module
 
 DEFAULTS = {option: spec.get("default") for option, spec in {**JOB_OPTIONS, **RUN_OPTIONS}.items()}
 GANG = {**DEFAULTS, "name": "train", "image": "cuda:13", "gpus": 4, "queue": "research", "nodes": 2}
@@ -24,19 +23,8 @@ def swarm():
 
 
 @pytest.fixture
-def rounds(swarm):
-    driver = Driver(swarm)
-    return driver.rounds
-
-
-@pytest.fixture
-def run(monkeypatch, tmp_path, swarm):
-    monkeypatch.setattr(module, "connect", lambda params: swarm)
-
-    def call(check_mode=False, **options):
-        return module.run({**GANG, "log_directory": str(tmp_path), **options}, check_mode)
-
-    return call
+def job():
+    return GANG
 
 
 def shown(result):

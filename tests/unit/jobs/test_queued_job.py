@@ -7,13 +7,12 @@
 from __future__ import annotations
 
 import pytest
-from queue_swarm import Driver, QueueSwarm
+from queue_swarm import QueueSwarm
 from queued import gpu_node
 
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._errors import GpuSwarmError
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._jobs.job_options import JOB_OPTIONS, RUN_OPTIONS
 from ansible_collections.fleet.gpu_swarm.plugins.module_utils._queue import queue_state, service_changes
-from ansible_collections.fleet.gpu_swarm.plugins.modules import swarm_job as module
 
 DEFAULTS = {option: spec.get("default") for option, spec in {**JOB_OPTIONS, **RUN_OPTIONS}.items()}
 PLAIN = {**DEFAULTS, "name": "train", "image": "cuda:13", "gpus": 2, "queue": "research"}
@@ -26,19 +25,8 @@ def swarm():
 
 
 @pytest.fixture
-def rounds(swarm):
-    driver = Driver(swarm)
-    return driver.rounds
-
-
-@pytest.fixture
-def run(monkeypatch, tmp_path, swarm):
-    monkeypatch.setattr(module, "connect", lambda params: swarm)
-
-    def call(check_mode=False, **options):
-        return module.run({**PLAIN, "log_directory": str(tmp_path), **options}, check_mode)
-
-    return call
+def job():
+    return PLAIN
 
 
 def shown(result):
