@@ -98,7 +98,7 @@ class Admitter:
         if started < self._polled + self._poll_took_s / SHARE:
             return self._polled + self._poll_took_s / SHARE - started
         cluster, clock = manager.cluster()
-        queues = from_label((cluster["Spec"].get("Labels") or {}).get(LABEL))
+        queues, unreadable = _queues_of(cluster)
         if not self._stamp.take(manager, cluster):
             return None
         now = epoch(clock) or time.time()
@@ -106,6 +106,8 @@ class Admitter:
         changes = settle(View(services, tasks, queues, unreachable_nodes(nodes), now, _labels(nodes)))
         self._polled, self._poll_took_s = started, self._clock() - started
         has_written = self._write(manager, changes)
+        if unreadable:  # started work ends as usual, and no work starts
+            raise unreadable
         until_full_list = self._until_full_list(services, tasks, nodes)
         if until_full_list == inf:
             self._remove_pulls(manager)
@@ -182,6 +184,14 @@ class Admitter:
                 self._refused[service["ID"]] = (self._clock(), problem.message)
                 self._say("queue: %s could not be changed: %s" % (service["Spec"]["Name"], problem.message))
         return has_tried
+
+
+def _queues_of(cluster: Mapping[str, Any]) -> tuple[Mapping[str, Queue], GpuSwarmError | None]:
+    """Return the queues of the swarm, and the error if their label is unreadable."""
+    try:
+        return from_label((cluster["Spec"].get("Labels") or {}).get(LABEL)), None
+    except GpuSwarmError as unreadable:
+        return {}, unreadable
 
 
 def _full_list(

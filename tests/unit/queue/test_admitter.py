@@ -528,6 +528,17 @@ def test_unreadable_queues_are_said_once_and_admit_nothing():
     assert [line.partition(" is unreadable")[0] for line in run.said] == ["the queues could not be served: The label gpu-swarm.queues of the swarm"]
 
 
+def test_while_the_queues_are_unreadable_running_work_still_ends_at_its_time_limit():
+    run = driver(queued("a", time_limit="1h"), queued("b", time_limit="1h"))
+    run.rounds(3)
+    run.swarm.labels["gpu-swarm.queues"] = "{"
+    run.swarm.end("b")
+    run.rounds(2)
+    assert run.swarm.state("b").endswith("result=complete")
+    run.rounds(2, 3600)
+    assert run.swarm.state("a").endswith("result=stopped: it ran for longer than its time limit of 1h")
+
+
 def test_an_idle_round_reads_only_the_list_of_services():
     run = driver(queued("a"))
     run.rounds(2)
