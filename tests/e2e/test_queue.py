@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .fleet import Fleet, Run, of_its_own, wait_until
+from .fleet import Fleet, Run, advertised_as, of_its_own, wait_until
 from .swarm import stopped, the_leader, works
 from .work_in_queues import FOLDER, UNIT, Queued
 
@@ -273,3 +274,43 @@ def test_if_the_leader_is_gone_another_manager_admits_after_three_minutes(queued
     queued.end("all")
     queued.await_state("later", "over attempt=1 ", " result=complete")
     assert max(Counter(queued.began()).values()) == 1
+
+
+@pytest.mark.rare
+def test_work_that_is_rolled_back_after_its_end_is_stopped_and_held(queued: Queued, fleet: Fleet) -> None:
+    """Swarm runs ended work again after a rollback."""
+    queued.submit("train")
+    node = queued.await_running("train")["train"]
+    queued.end("train")
+    queued.await_state("train", "over attempt=1 ", " result=complete")
+    fleet[node].run("rm", f"{FOLDER}/train")
+    queued.manager.docker("service", "rollback", "--detach", "train")
+    queued.await_state("train", "held attempt=1 ")
+    wait_until("the second run to end", lambda: not queued.running(), shown=queued.shown)
+    queued.submit("next")  # its admission shows that rounds go on
+    queued.await_running("next")
+    assert "train" not in queued.running()
+    queued.end("next")
+
+
+@pytest.mark.rare
+def test_a_run_waits_for_queued_work_and_nothing_is_admitted_on_the_paused_node(queued: Queued, fleet: Fleet, inventory: Path) -> None:
+    queued.submit("train", gpus=4)
+    node = queued.await_running("train")["train"]
+    run = provision(fleet, inventory, *advertised_as("OTHER"), "--extra-vars", json.dumps({"provision_wait": 5}))
+    assert run.rc == os.EX_TEMPFAIL, run.output
+    assert "train" in next(line for line in run.output.splitlines() if line.startswith(f"{node} ")), run.output
+    queued.submit("next")  # only the paused node still has this kind
+    wait_until("the reason", lambda: "take no new tasks" in why(queued, "next"), shown=lambda: why(queued, "next"))
+    assert queued.running().keys() == {"train"}
+    queued.end("all")
+    queued.await_state("train", "over attempt=1 ", " result=complete")
+    run = provision(fleet, inventory)
+    assert run.rc == 0, run.output
+    queued.await_state("next", "over attempt=1 ", " result=complete")
+    assert Counter(queued.began()) == {"train": 1, "next": 1}
+
+
+def why(queued: Queued, name: str) -> str:
+    work = json.loads(queued.manager.run("gpu-swarm", "queue", name, "--json", check=False))["work"]
+    return str(work[0]["text"])
