@@ -34,12 +34,14 @@ SHARE = 0.05  # at most this share of the time is spent on reading the queues
 
 
 def show(manager: Manager, service: Mapping[str, Any]) -> int:
-    """Print the log of the last task that ran. Raises GpuSwarmError if no task ran."""
-    task = _last_with_container(manager, service)
+    """Print the log of the last task that ran, or why it is empty. Raises GpuSwarmError if no task ran."""
+    task, name, logs = _last_with_container(manager, service), printable(service["Spec"]["Name"]), _Logs()
     if task is None:
-        name = printable(service["Spec"]["Name"])
         raise GpuSwarmError("%s has no log: it has not run, or swarm has dropped its record. 'gpu-swarm queue %s' shows its state." % (name, name))
-    _write_rest(manager, task["ID"], _is_framed(service), _Logs())
+    _write_rest(manager, task["ID"], _is_framed(service), logs)
+    if logs.is_empty:
+        error = printable(" ".join((task["Status"].get("Err") or "").split()))
+        sys.stderr.write("gpu-swarm: %s has written nothing%s.\n" % (name, error and ": %s" % error.rstrip(".")))
     return DONE
 
 
@@ -152,6 +154,10 @@ class _Logs:
     def __init__(self) -> None:
         self.whole: set[str] = set()
         self._written: dict[tuple[str, int], int] = {}  # bytes by task and stream
+
+    @property
+    def is_empty(self) -> bool:
+        return not any(self._written.values())
 
     def writer(self, task_id: str) -> Callable[[int, bytes], None]:
         """Return a function that prints the parts of a log from its start, but skips the bytes that are already printed."""

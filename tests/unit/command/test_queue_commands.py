@@ -339,6 +339,15 @@ def test_logs_prints_stdout_and_stderr_of_the_last_task(fleet):
     assert fleet("logs", "a")[2] == "gpu-swarm: The log cannot be read: node is down.\n"
 
 
+def test_logs_says_why_there_is_no_output(fleet):
+    fleet.submit(queued("a"), queued("b"))
+    fleet.daemon.logs.update(a=[], b=[])
+    fleet.swarm.end("a")
+    fleet.swarm.end("b", "failed", "runc: exec format\x1b error", 1)
+    assert fleet("logs", "a") == (0, "", "gpu-swarm: a has written nothing.\n")
+    assert fleet("logs", "b") == (0, "", "gpu-swarm: b has written nothing: runc: exec format\\x1b error.\n")
+
+
 def in_background(fleet, *steps):
     """Run the steps in another thread while the command runs. Each step waits for its condition."""
 
