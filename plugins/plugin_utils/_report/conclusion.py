@@ -14,6 +14,7 @@ from typing import Any
 
 from ...module_utils._jobs.job_progress import PLANNED
 from ...module_utils._printable import shortened
+from .jobs import reason, states, units
 
 LATER = "Run this again later (exit status 75)."
 Allocations = Sequence[Mapping[str, Any]]
@@ -40,22 +41,28 @@ def _progress_lines(progress: Mapping[str, str], names: Sequence[str]) -> str:
 
 def jobs_sentence(name: str, answer: Mapping[str, Any], waits: bool) -> str:
     """Return the sentence after jobs were submitted. ``answer`` is the result of swarm_job. ``waits`` says whether this run waited for the jobs."""
-    jobs = answer["jobs"]
-    failed = [job for job in jobs if job["service"] in answer["not_ready"]]
-    planned = [job for job in jobs if job["state"] == PLANNED]
-    unfinished = [job for job in jobs if job["service"] in answer["waiting"] and job not in planned]
-    sentences = [f"{len(failed)} of {len(jobs)} did not complete: {_states(failed)}. -e again=failed runs them once more."] if failed else []
+    jobs = units(answer["jobs"])
+    failed = _with_member_in(jobs, answer["not_ready"])
+    planned = {name for name, members in jobs.items() if any(job["state"] == PLANNED for job in members)}
+    unfinished = [name for name in _with_member_in(jobs, answer["waiting"]) if name not in planned]
+    sentences = [f"{len(failed)} of {len(jobs)} did not complete: {_states(jobs, failed)}. -e again=failed runs them once more."] if failed else []
     sentences += [f"Not done: {shortened(answer['problems'], '; ').rstrip('.')}."] if answer["problems"] else []
     if unfinished:
         later = f" {LATER}" if waits and not sentences else ""
-        sentences.append(f"{len(unfinished)} of {len(jobs)} have not ended: {_states(unfinished)}.{later}")
+        sentences.append(f"{len(unfinished)} of {len(jobs)} have not ended: {_states(jobs, unfinished)}.{later}")
     sentences += [f"{len(planned)} of {len(jobs)} would be submitted. Nothing was changed."] if planned else []
     sentences = sentences or [f"All are complete: {len(jobs)}."]
     return f"Job {name}: {' '.join(sentences)}"
 
 
-def _states(jobs: Sequence[Mapping[str, Any]]) -> str:
-    return shortened([": ".join(filter(None, [job["service"], job["state"], job["error"].rstrip(".")])) for job in jobs], "; ")
+def _with_member_in(jobs: Mapping[str, Sequence[Mapping[str, Any]]], services: Sequence[str]) -> list[str]:
+    """Return the names of the jobs and gangs with one of these services."""
+    wanted = set(services)
+    return [name for name, members in jobs.items() if any(job["service"] in wanted for job in members)]
+
+
+def _states(jobs: Mapping[str, Sequence[Mapping[str, Any]]], names: Sequence[str]) -> str:
+    return shortened([": ".join(filter(None, [name, states(jobs[name]), reason(jobs[name]).rstrip(".")])) for name in names], "; ")
 
 
 # -- after a removal ---------------------------------------------------------------------------------------------------------

@@ -22,10 +22,10 @@ MAX_LINES = 20  # how many lines to print at a time, because an array may have a
 def state_changes(answer: Mapping[str, Any], reported: dict[str, str]) -> list[str]:
     """Return a line for each job or gang whose state differs from its state in ``reported``. Update ``reported``."""
     lines = []
-    for name, members in _units(answer["jobs"]).items():
+    for name, members in units(answer["jobs"]).items():
         state = _describe_state(members)
         # Only the table shows why work waits, because the reason changes whenever other work ends.
-        compared = _states(members) if _states(members) == WAITING else state
+        compared = states(members) if states(members) == WAITING else state
         if reported.get(name) != compared:
             reported[name] = compared
             lines.append(f"{name}: {state}")
@@ -47,11 +47,11 @@ class Reasons:
         return {**answer, "jobs": [{**job, "error": self._reason(job) or job["error"]} for job in answer["jobs"]]}
 
     def _reason(self, job: Mapping[str, Any]) -> str:
-        state, tries, reason = self._known.get(job["service"], ("", 0, ""))
-        return reason if (state, tries) == (job["state"], job.get("tries")) else ""
+        state, tries, why = self._known.get(job["service"], ("", 0, ""))
+        return why if (state, tries) == (job["state"], job.get("tries")) else ""
 
 
-def _units(jobs: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+def units(jobs: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
     """Return the jobs by the name in their line: each job alone, and the members of a gang together."""
     gangs = Counter(job.get("gang") for job in jobs)
     units: dict[str, list[Mapping[str, Any]]] = {}
@@ -62,11 +62,12 @@ def _units(jobs: Sequence[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any
 
 
 def _describe_state(members: Sequence[Mapping[str, Any]]) -> str:
-    number, reason = max(job["tries"] for job in members), _reason(members)
-    return _states(members) + (f" (try {number})" if number > 1 else "") + (f": {reason}" if reason else "")
+    number, why = max(job["tries"] for job in members), reason(members)
+    return states(members) + (f" (try {number})" if number > 1 else "") + (f": {why}" if why else "")
 
 
-def _states(members: Sequence[Mapping[str, Any]]) -> str:
+def states(members: Sequence[Mapping[str, Any]]) -> str:
+    """Return the state of a job, or the states of the members of a gang."""
     counts = Counter(job["state"] for job in members)
     return next(iter(counts)) if len(counts) == 1 else ", ".join(f"{number} {state}" for state, number in counts.items())
 
@@ -76,7 +77,8 @@ def _cause(members: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return min(members, key=lambda job: (not job["error"], " of its gang " in job["error"]))
 
 
-def _reason(members: Sequence[Mapping[str, Any]]) -> str:
+def reason(members: Sequence[Mapping[str, Any]]) -> str:
+    """Return why the job or the gang is in its state; '' if that is unknown."""
     cause = _cause(members)
     is_shared = all(job["error"] == cause["error"] for job in members)
     return cause["error"] if is_shared else f"rank {cause['service'].rpartition('-')[2]}: {cause['error']}"
@@ -88,10 +90,10 @@ def table(answer: Mapping[str, Any], width: int | None) -> str:
     if not jobs:
         return "no jobs match"
     rows = []
-    for name, members in _units(jobs).items():
+    for name, members in units(jobs).items():
         cause, tries = _cause(members), max(job["tries"] for job in members)
-        rows.append([name, cause["parameters"], _states(members), _exit_code(cause), tries, _reason(members)])
-    counts = Counter(job["state"] for job in jobs)
+        rows.append([name, cause["parameters"], states(members), _exit_code(cause), tries, reason(members)])
+    counts = Counter(_cause(members)["state"] for members in units(jobs).values())
     headings = ["job", "parameters", "state", "exit code", "tries", "reason"]
     return "\n".join([tables.render(headings, rows, width), "", ", ".join(f"{number} {state}" for state, number in counts.items())])
 

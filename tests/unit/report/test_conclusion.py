@@ -43,6 +43,10 @@ def job(number: int, state: str, error: str = "") -> dict[str, Any]:
     return {"service": f"j-{number}", "state": state, "error": error}
 
 
+def member(number: int, state: str, error: str = "") -> dict[str, Any]:
+    return {**job(number, state, error), "gang": "j"}
+
+
 BAD = job(2, "failed", "task: non-zero exit (3).")
 FAILED = "1 of 2 did not complete: j-2: failed: task: non-zero exit (3). -e again=failed runs them once more."
 
@@ -56,6 +60,9 @@ FAILED = "1 of 2 did not complete: j-2: failed: task: non-zero exit (3). -e agai
         ([job(1, "queued", "no node")], {"waiting": ["j-1"]}, True, "1 of 1 have not ended: j-1: queued: no node." + LATER),
         ([job(1, "queued")], {"waiting": ["j-1"]}, False, "1 of 1 have not ended: j-1: queued."),
         ([job(1, "complete")], {"problems": ["j-1: the disk is full."]}, True, "Not done: j-1: the disk is full."),
+        ([member(1, "complete"), member(2, "complete")], {}, True, "All are complete: 1."),
+        ([member(1, "failed", "exit 3"), member(2, "failed", "stopped: j-1 of its gang ended first")], {"not_ready": ["j-1", "j-2"]}, True,
+         "1 of 1 did not complete: j (2 nodes): failed: rank 1: exit 3. -e again=failed runs them once more."),
         ([job(1, "complete"), job(2, "to be submitted")], {"waiting": ["j-2"]}, False, "1 of 2 would be submitted. Nothing was changed."),
     ],
 )

@@ -49,7 +49,7 @@ def test_a_gang_has_one_line_and_one_row_that_name_the_member_that_failed_first(
     assert jobs.state_changes(answer, said) == ["big-1 (2 nodes): failed: rank 1: exit 7", "a: complete"]
     lines = jobs.table(answer, None).splitlines()
     assert lines[2].split() == ["big-1", "(2", "nodes)", "failed", "7", "1", "rank", "1:", "exit", "7"]
-    assert lines[-1] == "2 failed, 1 complete"
+    assert lines[-1] == "1 failed, 1 complete"
 
 
 def test_a_reason_that_all_members_share_names_no_rank():
